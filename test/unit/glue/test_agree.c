@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of coll/rawe's agreement on a group: what leaders find that the network passes. The table of
- * functions that btl/rawe offers, the collectives beneath and the time are the test's own.
+ * Tests of coll/rawe's agreement on a group: what leaders find that the network passes. The offer of
+ * btl/rawe, the collectives beneath and the time are fake.
  */
 #include "ompi/mca/coll/rawe/coll_rawe.h"
 
@@ -302,7 +302,7 @@ static void begin_vote(void)
     }
 }
 
-/** Who has voted waits for the verdict, whatever that is. */
+/** A voter waits for the verdict, whatever it is. */
 TEST(vote_lead__tells_all_others)
 {
     static const struct {

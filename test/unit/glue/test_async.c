@@ -90,7 +90,7 @@ static void begin(void)
     opal_set_using_threads(false);
 }
 
-/** Until the thread has looked, and seen what the test has changed, as it did before. */
+/** Wait until the thread has polled again, and so has seen the change that the test made. */
 static void wait_for_polls(unsigned count)
 {
     for (unsigned until = polls + count; polls < until;) {
@@ -132,7 +132,7 @@ TEST(async__leaves_to_mpi_what_mpi_does)
     assert_int_not_equal(calls, 0);
 }
 
-/** MPI has made no new round, as it is still in the last one. */
+/** MPI has made no new round, because it is still in the last one. */
 TEST(async__does_not_disturb_a_call_under_way)
 {
     mca_btl_rawe_lock();
@@ -170,7 +170,7 @@ static struct rawe_port group_fake = {.word = &nothing_waits, .mask = 1, .fd = G
 static struct rawe_handle_table handles;
 static mca_btl_rawe_module_t module; /**< with nothing under way but what groups have */
 
-/** The thread has made some rounds, and seen what the test has changed. */
+/** Wait for some rounds of the thread, which so sees the change that the test made. */
 static void wait_for_rounds(void)
 {
     for (unsigned until = calls + 64; calls < until;) {

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of what differs between releases of Open MPI and is not seen in a job: whose memory a
- * host's name is; and when a fence was passed. Open MPI's part is the test's own.
+ * Tests of differences between releases of Open MPI that no job shows: who frees a host's name, and
+ * when a fence was passed. Open MPI's part is fake.
  */
 #include "btl_rawe_compat.h"
 
@@ -23,7 +23,7 @@ static char *hostname_of(const opal_proc_t *proc)
 }
 
 #if OPAL_MAJOR_VERSION >= 5
-/** A pointer to a function there. */
+/** Pointer to such a function. */
 extern char *(*__wrap_opal_get_proc_hostname)(const opal_proc_t *proc);
 char *(*__wrap_opal_get_proc_hostname)(const opal_proc_t *proc) = hostname_of;
 #else

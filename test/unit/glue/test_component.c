@@ -19,12 +19,12 @@
 #define MESSAGES 300000u
 /** The program sends that many messages in a step. */
 #define STEP_SENDS 8u
-/** Descriptors that wait for their completion: the program sends no more then. */
+/** The program stops sending while this many descriptors are incomplete. */
 #define OUTSTANDING_MAX 20000u
-/** Of the messages received, the callback of one in 16 replies, of one in 23 makes progress. */
+/** The callback of one message in 16 replies, and of one in 23 makes progress. */
 #define REPLY_EACH 16u
 #define WAIT_EACH 23u
-/** Of the packets on a wire, one is lost. */
+/** A wire loses one packet in this many. */
 #define LOST_EACH 1009u
 #define SERVE_EACH_NS (100 * US)
 
@@ -39,14 +39,14 @@
 /** The PML's, in front of each message. */
 struct header {
     uint32_t number;
-    uint32_t fragment; /**< of fragments of long messages, from 1 on; 0: it is none */
+    uint32_t fragment; /**< number of a long message's fragment, from 1; 0: not a fragment */
     uint32_t len_bytes;
 };
 
 /** The program of a process. */
 static struct program {
     uint32_t sent, fragments_sent;
-    uint32_t expected, fragments_expected; /**< numbers of what is received next */
+    uint32_t expected, fragments_expected; /**< numbers of the next ones to be received */
     bool came[NUMBERS];                    /**< by their 16 bits: messages that came early */
     unsigned outstanding;
     unsigned deferred_outside, deferred_inside; /**< returns that found messages deferred */
@@ -150,7 +150,7 @@ static void send_next(void)
 
 /* ---- receiving, as ob1 does ---- */
 
-/** Of a number, ob1 knows 16 bits: after 32768 others or more it would take a message for another. */
+/** ob1 knows 16 bits of a number: after 32768 others it would confuse a message with another. */
 static void match(uint32_t number)
 {
     assert_true(number >= program->expected); /* else it came twice */
@@ -167,7 +167,7 @@ static void note_received(const uint8_t *data, size_t len_bytes)
     struct header header;
 
     assert_false(program->computes);
-    assert_false(program->in_callback); /* what comes in a callback is told after it */
+    assert_false(program->in_callback); /* messages in a callback are delivered after it */
     assert_true(len_bytes >= sizeof(header));
     memcpy(&header, data, sizeof(header));
     assert_int_equal(len_bytes, sizeof(header) + header.len_bytes);
@@ -299,7 +299,7 @@ TEST(component_progress__messages_overtake_few_while_interfaces_lose_their_carri
     run((const uint32_t[]){10000, 10000, 1000}, 3, true);
 }
 
-/* ---- a process that the others have given up, and that is there ---- */
+/* ---- a living process that the others have given up ---- */
 
 static mca_btl_rawe_compat_departed_fn *departed;
 static unsigned heard[PROCESSES]; /**< by the error callback, in each process */
@@ -333,7 +333,7 @@ static void send_one(unsigned index, unsigned rail)
     send_eager(rail, TINY_BYTES);
 }
 
-/** It learns of it by the interface that was in use, or by another one. */
+/** The process learns that by the interface that was in use, or by another one. */
 static void be_given_up(unsigned asks_by)
 {
     memset(programs, 0, sizeof(programs));
@@ -350,7 +350,7 @@ static void be_given_up(unsigned asks_by)
     mca_btl_rawe_proc_listen();
     departed(&processes[0].other->proc_name); /* the runtime says so, at process 0 */
     pass(1000);
-    assert_int_equal(heard[0] + heard[1], 0); /* nothing is in flight, and nobody asks */
+    assert_int_equal(heard[0] + heard[1], 0); /* nothing is in flight, and no probe is sent */
     programs[1].abandoned = true;
     send_one(1, asks_by);
     pass(2500);

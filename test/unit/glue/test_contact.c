@@ -183,7 +183,7 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *of, op
 
 static unsigned introduced;   /**< endpoints */
 static bool known_elsewhere;  /**< another path leads to the process */
-static uint32_t passed_bytes; /**< what the path is found to carry; 0: there is no answer */
+static uint32_t passed_bytes; /**< MTU that the path is found to carry; 0: no answer */
 static uint32_t limit_bytes;  /**< of the endpoint's frames */
 
 void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *which)
@@ -298,7 +298,7 @@ static void add(void)
 
 static opal_proc_t peer_proc;
 
-/** Introduce a process to which the paths are those of `theirs`. Returns its endpoint, if it has one. */
+/** Introduce a process with the paths in `theirs`. Returns its endpoint, or NULL. */
 static mca_btl_base_endpoint_t *introduce(void)
 {
     opal_proc_t *proc = &peer_proc;
@@ -312,7 +312,7 @@ static mca_btl_base_endpoint_t *introduce(void)
 
 FIXTURE(set_up, tear_down);
 
-/** While it waits for a silent host it holds no lock that other threads need. */
+/** A search for a silent host holds no lock that other threads need. */
 TEST(mca_btl_rawe_add_procs__holds_up_no_other_thread)
 {
     add();
@@ -405,7 +405,7 @@ TEST(mca_btl_rawe_add_procs__tells_mpi_init_what_is_not_reached)
     OBJ_RELEASE(proc);
 }
 
-/** It may be stopped, or its cable away: another process of the host has answered before. */
+/** The process may be stopped, or its cable pulled: another process of the host has answered. */
 TEST(mca_btl_rawe_add_procs__trusts_a_path_that_its_host_was_heard_by)
 {
     passed_bytes = 1500;
@@ -420,7 +420,7 @@ TEST(mca_btl_rawe_add_procs__trusts_a_path_that_its_host_was_heard_by)
     assert_int_equal(fake_ompi.shown, 0);
 }
 
-/** It is neither stopped nor cut off: that path is what is silent. */
+/** The process is neither stopped nor cut off: only that path is silent. */
 TEST(mca_btl_rawe_add_procs__trusts_no_path_of_a_process_that_others_reach)
 {
     passed_bytes = 1500;
@@ -439,7 +439,7 @@ static uint64_t search_of_a_silent_host(void)
     return searched_ns[0];
 }
 
-/** Another BTL takes over soon where nothing was ever heard by this interface. */
+/** Another BTL soon takes over if this interface never heard anything. */
 TEST(mca_btl_rawe_add_procs__has_patience_for_what_may_be_stopped)
 {
     mca_btl_rawe_params.peer_timeout = 30;
@@ -452,7 +452,7 @@ TEST(mca_btl_rawe_add_procs__has_patience_for_what_may_be_stopped)
     assert_int_equal(fake_ompi.errors, 1);
 }
 
-/** Introduce a process that has called before, and whose endpoint is there. */
+/** Introduce a process that called before, and so has an endpoint. */
 static void add_caller(void)
 {
     passed_bytes = 1000;
@@ -473,7 +473,7 @@ TEST(mca_btl_rawe_add_procs__hands_over_what_it_has_measured)
     assert_int_equal(limit_bytes, 1000);
 }
 
-/** A peer may wait for an acknowledgement still: the endpoint is there until finalize. */
+/** Endpoints stay until finalize, because a peer may still wait for an acknowledgement. */
 TEST(mca_btl_rawe_del_procs__leaves_connections_to_finalize)
 {
     mca_btl_base_endpoint_t *endpoints[] = {NULL, &endpoint};
@@ -497,7 +497,7 @@ TEST(mca_btl_rawe_del_procs__does_not_wait_for_a_callback)
     assert_false(endpoint.in_use);
 }
 
-/** Does a process that calls have its connections fail? */
+/** Return true if the connections of a calling process fail. */
 static bool is_refused(void)
 {
     static struct rawe_conn conn;
@@ -529,7 +529,7 @@ static void call(mca_btl_rawe_module_t *through)
     assert_null(mca_btl_rawe_accept(through, &from, mac));
 }
 
-/** Nothing of Open MPI's is called by the progress thread, whichever module it serves. */
+/** The progress thread calls nothing of Open MPI, whichever module it serves. */
 TEST(mca_btl_rawe_accept__no_search_outside_of_mpi)
 {
     static mca_btl_rawe_module_t through;
@@ -546,7 +546,7 @@ TEST(mca_btl_rawe_accept__no_search_outside_of_mpi)
 
 static const uint8_t second_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 2};
 
-/** What the frame says of the interface that it has come through. */
+/** The interface that a frame names as its sender. */
 static struct rawe_connect through_second = {.port = 2, .key = 20};
 
 /** A process with a connection to us has published two interfaces, and lo; a frame comes. */
@@ -586,7 +586,7 @@ TEST(mca_btl_rawe_unknown_source__opens_nothing_that_is_forged)
     assert_int_equal(opened, 0);
 }
 
-/** An interface that there is a path to has another address: wherever the program is. */
+/** A known interface has another address; followed inside and outside MPI. */
 TEST(mca_btl_rawe_unknown_source__follows_a_known_interface)
 {
     static const uint8_t elsewhere[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 9};
@@ -602,7 +602,7 @@ TEST(mca_btl_rawe_unknown_source__follows_a_known_interface)
     assert_int_equal(followed, 1);
     assert_ptr_equal(follower, known);
     assert_memory_equal(followed_to, elsewhere, RAWE_MAC_BYTES);
-    /* Neither by a wrong key, nor to a group of hosts, nor of what came through another interface. */
+    /* But not with a wrong key, to a group address, or when another interface is asked for. */
     come_from(group);
     endpoint.address.key = 21;
     come_from(elsewhere);
@@ -615,7 +615,7 @@ TEST(mca_btl_rawe_unknown_source__follows_a_known_interface)
     known = NULL;
 }
 
-/** It may be any of the process's that this module leads to, but the one that asks. */
+/** The frame may come from any interface that this module reaches, except the asking one. */
 TEST(mca_btl_rawe_unknown_source__follows_one_that_asks_for_another)
 {
     static const uint8_t elsewhere[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 9};

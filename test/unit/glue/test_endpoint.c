@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of what becomes of endpoints when their peer is lost, and when it comes back. The responder
- * is the test's own, and knows no process.
+ * Tests of endpoints whose peer is lost, and comes back. The responder is fake, and knows no
+ * process.
  */
 #include "btl_rawe_endpoint.h"
 
@@ -25,7 +25,7 @@ static struct rawe_handle_table handles;
 static opal_proc_t *proc;
 static uint32_t passed_bytes; /**< what a path carries that is validated; 0: none is */
 static uint64_t absent_ns;    /**< the responder's last word that the process makes no progress */
-static struct rawe_watch *watched; /**< what the responder has; NULL: no memory */
+static struct rawe_watch *watched; /**< the responder's watch; NULL: out of memory */
 
 static uint8_t watched_mac[RAWE_MAC_BYTES]; /**< where it was asked last */
 
@@ -417,7 +417,7 @@ TEST(mca_btl_rawe_failed__no_connection_to_the_process_is_left)
     assert_true(mca_btl_rawe_endpoint_process_lost(proc->proc_name));
 }
 
-/** Open MPI knows it, as it has said so, or agreed on it with others. */
+/** Open MPI knows the death: it has reported it, or agreed on it with others. */
 TEST(mca_btl_rawe_endpoints_take_lost__who_has_died_by_the_runtimes_word)
 {
     mca_btl_base_endpoint_t *introduced = introduce_on(0), *called = endpoint_on(1);
@@ -475,7 +475,7 @@ TEST(mca_btl_rawe_silent__is_explained_by_a_process_that_computes)
     }
 }
 
-/** The path carries less than before. Returns the longest payload from then on. */
+/** Lower the path's MTU. Returns the longest payload from then on. */
 static uint32_t shrink_path(void)
 {
     mca_btl_base_endpoint_t *endpoint = introduce_on(0);
@@ -506,7 +506,7 @@ TEST(mca_btl_rawe_stalled__sends_what_passes)
     }
 }
 
-/** The stall was over before its path had been measured. */
+/** The stall ended before its path had been measured. */
 TEST(mca_btl_rawe_stalled__heeds_no_result_of_an_earlier_stall)
 {
     mca_btl_base_endpoint_t *endpoint = introduce_on(0);
@@ -565,7 +565,7 @@ TEST(mca_btl_rawe_endpoint_follow__without_memory)
     assert_int_equal(endpoint->address.mac[5], 1);
 }
 
-/** No connection uses a route that is down, and none is silent there. */
+/** A route that is down has no connection that could be silent. */
 TEST(mca_btl_rawe_endpoint_ping__seeks_a_peer_that_has_moved)
 {
     static const uint8_t one[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 7};
@@ -579,7 +579,7 @@ TEST(mca_btl_rawe_endpoint_ping__seeks_a_peer_that_has_moved)
     assert_memory_equal(endpoint->address.mac, one, RAWE_MAC_BYTES);
 }
 
-/** Both ends have moved at a time: no frame says so, but what goes to the published address arrives. */
+/** Both ends moved at the same time: only frames to published addresses still arrive. */
 TEST(mca_btl_rawe_silent__seeks_a_peer_that_has_moved)
 {
     static const uint8_t one[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 7};

@@ -102,7 +102,7 @@ static void begin(char *selected, int verbose)
     text[0] = '\0';
 }
 
-/** Open MPI with the two parameters of the framework that matter here. */
+/** Two parameters of Open MPI's framework. */
 static void set_up(void)
 {
     assert_int_equal(opal_init_util(NULL, NULL), OPAL_SUCCESS);

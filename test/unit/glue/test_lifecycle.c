@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of finalizing modules, one after the other. What is called for it notes that and does nothing.
+ * Tests of finalizing modules, one after the other. Fakes count the calls that this makes.
  */
 #include "btl_rawe_lifecycle.h"
 
@@ -103,7 +103,7 @@ struct rawe_port *rawe_responder_stop(struct rawe_responder *responder)
     return responder != NULL ? &port : NULL;
 }
 
-/** One of which no socket is open. */
+/** Create a module without open sockets. */
 static mca_btl_rawe_module_t *module_new(bool listed)
 {
     mca_btl_rawe_module_t *module = calloc(1, sizeof(*module));
@@ -333,7 +333,7 @@ TEST(mca_btl_rawe_module_new__the_user_may_know_the_rate)
     mca_btl_rawe_module_template = as_built;
 }
 
-/** Longer ones than the wire can name, or memory is there for. */
+/** Limits that exceed the wire's length field, or memory. */
 TEST(mca_btl_rawe_module_new__bounds_the_limits_that_users_set)
 {
     static const struct {

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of what modules do for each other when the process finalizes. Their progress is the test's
- * own: an endpoint of one may be closed when that of another has been made.
+ * Tests of modules that drive each other when the process finalizes. Progress is fake: an endpoint
+ * of one module may be closed once another module has made progress.
  */
 #include "btl_rawe_lifecycle.h"
 
@@ -42,7 +42,7 @@ static unsigned routes_checks, repairs;
 static unsigned groups_driven; /**< calls for groups, before the engines finalize */
 static unsigned last_repaired; /**< groups_driven at the last repair */
 static opal_proc_t procs[2];
-static opal_vpid_t departs;      /**< a process of which the runtime says that it has ended ... */
+static opal_vpid_t departs;      /**< the runtime reports the end of this process ... */
 static unsigned departure_after; /**< ... after this many calls of the second module's progress */
 
 void mca_btl_rawe_routes_check(bool may_say)
@@ -219,8 +219,7 @@ TEST(mca_btl_rawe_linger__does_not_wait_for_the_lost)
 }
 
 /**
- * Behind the fence, no process of the job receives anything; processes of connected jobs exchange
- * messages there.
+ * After the fence, no process of the job receives anything, but connected jobs exchange messages.
  */
 TEST(mca_btl_rawe_linger__knows_what_a_fence_means)
 {
@@ -263,7 +262,7 @@ TEST(mca_btl_rawe_linger__stays_for_groups_without_a_fence)
     }
 }
 
-/** A rank of this host may leave before: its sockets' fanout group breaks, and nothing comes any more. */
+/** If a rank of this host leaves first, the fanout group breaks, and frames stop arriving. */
 TEST(mca_btl_rawe_linger__repairs_sockets_while_groups_are_driven)
 {
     groups_last = 10;

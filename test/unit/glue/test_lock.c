@@ -66,7 +66,7 @@ static void end(pthread_t thread)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/** Can another thread enter now? */
+/** Note whether another thread can enter now. */
 static void *try_main(void *context)
 {
     bool *entered = context;
@@ -116,7 +116,7 @@ static void end_stay(pthread_t thread)
     end(thread);
 }
 
-/** As a thread of MPI: with a callback inside that locks, too. */
+/** Act as a thread of MPI whose callback locks, too. */
 static void *count_main(void *context)
 {
     for (unsigned i = 0; i < ROUNDS; ++i) {
@@ -130,7 +130,7 @@ static void *count_main(void *context)
     return NULL;
 }
 
-/** As a thread of MPI: it does what it can, and hands over the rest. */
+/** Act as a thread of MPI: do work if it may enter, and hand over the rest. */
 static void *work_main(void *context)
 {
     struct item *items = context;
@@ -147,7 +147,7 @@ static void *work_main(void *context)
     return NULL;
 }
 
-/** As a tool, until it has been inside a few times and MPI is done. */
+/** Act as a tool, until it has been inside a few times and MPI is done. */
 static void *claim_main(void *context)
 {
     const atomic_bool *done = context;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of sockets that cannot be opened: what is reported of them, and that the service thread, which
- * finds out, reports nothing. The sockets are the test's own.
+ * Tests of sockets that cannot be opened: the reports, and that the service thread, which finds
+ * out, makes none. The sockets are fake.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@
 /** More attempts than are made to reopen sockets. */
 #define ATTEMPTS_MOST 100u
 
-/** What the sockets have for descriptors. */
+/** Descriptors of the sockets. */
 #define LINK_FD 1
 #define RESPONDER_FD 2
 
@@ -225,7 +225,7 @@ TEST(mca_btl_rawe_module_open_if_needed__what_failed_is_not_tried_at_once)
     open_and_fail();
     open_and_fail();
     assert_int_equal(opened, 1);
-    module.open_tried_ns -= 2000000000u; /* what was scarce may be there again */
+    module.open_tried_ns -= 2000000000u; /* by now the scarce resource may have returned */
     open_and_fail();
     assert_int_equal(opened, 2);
     assert_int_equal(fake_ompi.shown, 0);
@@ -323,7 +323,7 @@ TEST(mca_btl_rawe_group_follow__failing_for_long_is_reported_once)
     fake_ompi_assert_shown("reopen_failed", "eth7");
 }
 
-/** The thread has listened to the link, which is opened here or, if MPI is inside, by MPI's thread. */
+/** The thread listened to the link, which this thread reopens or, if MPI is inside, MPI's. */
 static void assert_not_listening(bool mpi_is_inside)
 {
     bool followed;

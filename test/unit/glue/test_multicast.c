@@ -68,7 +68,7 @@ TEST(mca_btl_rawe_multicast_place__with_batches)
     assert_memory_equal(fake.bulk_opened_with.group, "\x01\x00\x5E\x00\x00\xFE", 6);
 }
 
-/** The ports get what is for groups that are open, or were closed just now. */
+/** The ports receive frames of groups that are open, or were closed just now. */
 TEST(mca_btl_rawe_multicast_open__has_the_ports_get_its_frames)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter_with_batches();
@@ -131,7 +131,7 @@ TEST(mca_btl_rawe_multicast_send__to_the_group_in_a_frame_or_in_batches)
                      sizeof(data) + 2 * (RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES));
 }
 
-/** Of messages sent one after the other those behind the eighth wait; the next progress sends them. */
+/** In quick succession, messages after the eighth wait until the next progress sends them. */
 TEST(mca_btl_rawe_multicast_send__holds_back_one_of_many)
 {
     static const struct {
@@ -227,7 +227,7 @@ TEST(mca_btl_rawe_multicast_send__waits_for_a_window_that_is_full)
     assert_false(message.last);
 }
 
-/** Those that a call waits for, and the member next to a receiver, are sent something each second. */
+/** Each second, awaited members, and a receiver's next member, are sent a message. */
 TEST(mca_btl_rawe_multicast_progress__asks_those_that_a_call_waits_for)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
@@ -258,7 +258,7 @@ TEST(mca_btl_rawe_multicast_progress__asks_those_that_a_call_waits_for)
     assert_int_equal(unit_count_controls(RAWE_GROUP_STATUS), 2); /* down the tree */
 }
 
-/** A control message may have messages sent that wait, and completed: no callback of MPI's in here. */
+/** A control message may send and complete waiting messages: MPI's callbacks run later. */
 TEST(mca_btl_rawe_multicast_progress__defers_completions)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
@@ -272,7 +272,7 @@ TEST(mca_btl_rawe_multicast_progress__defers_completions)
     assert_false(mca_btl_rawe_state.deferral.active);
 }
 
-/** One that has no port for groups, as lo's, is asked as well when the process finalizes. */
+/** In finalize, modules without a port for groups, such as lo's, are asked as well. */
 TEST(mca_btl_rawe_multicast_progress__of_a_module_without_groups)
 {
     (void)unit_group_enter(ID);
@@ -280,7 +280,7 @@ TEST(mca_btl_rawe_multicast_progress__of_a_module_without_groups)
     assert_int_equal(mca_btl_rawe_multicast_progress(&fake.lo_module, true, true), 0);
 }
 
-/** Where multicast does not pass, all comes by repairs; the one who sends says that it is the last. */
+/** Without multicast, all frames are repaired; the sender says that the message is the last. */
 TEST(mca_btl_rawe_multicast_send__tells_that_a_member_hears_nothing)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);

@@ -103,7 +103,7 @@ TEST(mca_btl_rawe_multicast_expect__takes_the_next_of_that_root)
     assert_true(message.heard);
 }
 
-/** What does not fit a frame comes in several, also if a batch was lost. */
+/** Long messages arrive in several frames, even if a batch was lost. */
 TEST(mca_btl_rawe_multicast_expect__takes_messages_of_several_frames)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
@@ -173,7 +173,7 @@ TEST(mca_btl_rawe_multicast_progress__asks_for_nothing_that_is_in_the_port)
     assert_int_equal(unit_count_controls(RAWE_GROUP_NACK), 1); /* for the other two */
 }
 
-/** The progress thread writes nothing into the program's memory; the next progress of MPI's does. */
+/** The progress thread writes nothing into the program's memory; MPI's next progress does. */
 TEST(mca_btl_rawe_multicast_progress__defers_for_the_progress_thread)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
@@ -222,7 +222,7 @@ TEST(mca_btl_rawe_multicast_progress__sends_again_what_the_link_had_no_room_for)
     assert_int_equal(fake.sent.count, 1);
 }
 
-/** It is there as long as a member lacks something. */
+/** The group stays as long as a member lacks a message. */
 TEST(mca_btl_rawe_multicast_close__lasts_until_all_have_everything)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);

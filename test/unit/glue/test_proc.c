@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of what is known of processes: what they publish, when the runtime is asked for it and what
- * becomes of its answers, deaths, silent hosts. The runtime and its clock are the test's own.
+ * Tests of the records of processes: published data, requests to the runtime and its answers,
+ * deaths, silent hosts. The runtime and its clock are fake.
  */
 #include "btl_rawe_proc.h"
 
@@ -171,7 +171,7 @@ static unsigned wait_for(uint32_t vpid)
     return wait_for_into(vpid, &found);
 }
 
-/** The caller is known only by what it has published itself. */
+/** Only the caller's own published data identifies it. */
 static bool find(uint32_t vpid)
 {
     struct mca_btl_rawe_published of;
@@ -576,7 +576,7 @@ TEST(mca_btl_rawe_proc_note_silent__until_it_is_heard)
     assert_false(mca_btl_rawe_proc_host_silent(8, 0));
 }
 
-/** What was measured holds for one pair of interfaces. */
+/** A measured MTU holds for one pair of interfaces. */
 TEST(mca_btl_rawe_proc_note_heard__of_a_path)
 {
     static const uint8_t other[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 2};

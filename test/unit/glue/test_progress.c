@@ -118,7 +118,7 @@ TEST(module_progress__what_a_callback_deferred_comes_before_later_frames)
     assert_int_equal(module.engine.counters.dropped_short, 3);
 }
 
-/** The same of what comes in bulk. */
+/** Messages that a callback deferred also precede later batches. */
 TEST(module_progress__and_before_later_batches)
 {
     module.engine.callbacks.deliver = note_delivery;
@@ -141,7 +141,7 @@ static void expect_next(void *context, struct rawe_conn *conn, uint8_t tag, cons
     delivered++;
 }
 
-/** What came by several modules is told in the order of arrival, in whichever module's turn. */
+/** Messages of several modules are delivered in order of arrival, whichever module's turn it is. */
 TEST(module_progress__what_all_modules_deferred_comes_in_order)
 {
     static struct rawe_engine second;

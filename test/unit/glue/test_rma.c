@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the module for windows: accesses to memory of this process, what becomes of those that are
- * refused, and of those that their process's endpoint does not outlive.
+ * Tests of the module for windows: accesses to memory of this process, refused accesses, and
+ * accesses that outlive their process's endpoint.
  */
 #include "btl_rawe_rma.h"
 
@@ -22,7 +22,7 @@ static mca_btl_base_module_t *btl;
 static struct mca_btl_base_endpoint_t *self;
 static unsigned done;
 static int done_status;
-static opal_proc_t *other;                    /**< another process; NULL: there is none */
+static opal_proc_t *other;                    /**< another process, or NULL */
 static struct mca_btl_base_endpoint_t *named; /**< as osc/rdma has it */
 static mca_btl_rawe_module_t module;          /**< by which it is reached, over a wire to nowhere */
 static mca_btl_base_endpoint_t reached;
@@ -231,7 +231,7 @@ static uint64_t read_clock(void *context)
     return 1000;
 }
 
-/** Another process is there as well. */
+/** Add another process. */
 static void set_up_other(void)
 {
     const struct rawe_peer_config peer = {

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of what failing over gets from Open MPI and Linux: what the kernel says of carriers, what
- * the responder, the test's own, hears, and what is said to the user, which is noted.
+ * Tests of failover's sources in Open MPI and Linux: the kernel's reports of carriers, answers to
+ * the responder, which is fake, and messages to the user.
  */
 #include "btl_rawe_routes.h"
 
@@ -220,7 +220,7 @@ TEST(carrier_changed__an_interface_that_is_back_under_another_index_is_followed)
     const struct rawe_interface again = {.name = "eth1", .index = 71, .up = true};
     const struct rawe_interface down = {.name = "eth1", .index = 71};
 
-    assert_true(changed(changed_context, &again)); /* the old one is there */
+    assert_true(changed(changed_context, &again)); /* the old interface still exists */
     is_back = true;
     assert_true(changed(changed_context, &other));
     assert_null(followed);

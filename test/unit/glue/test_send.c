@@ -94,7 +94,7 @@ bool __wrap_rawe_balance_operate(struct rawe_peer *peer, struct rawe_operation *
     return RAWE_PEER_NO_MEMORY != result;
 }
 
-/** opal_convertor_t.fAdvance, as it would copy from the device. */
+/** opal_convertor_t.fAdvance: pretend to copy from the device. */
 static int32_t convert(opal_convertor_t *convertor, struct iovec *iov, uint32_t *count,
                        size_t *bytes)
 {
@@ -301,7 +301,7 @@ TEST(mca_btl_rawe_put__reports_later_what_failed_meanwhile)
     assert_int_equal(reported, 0);
     deliver();
     assert_int_equal(reported, 1);
-    assert_int_equal(reported_status, OPAL_ERR_OUT_OF_RESOURCE); /* the peer is there */
+    assert_int_equal(reported_status, OPAL_ERR_OUT_OF_RESOURCE); /* the peer is alive */
     assert_false(reported_inside);
     assert_ptr_equal(opal_free_list_get(&mca_btl_rawe_state.operations),
                      fragments[0]); /* given back */

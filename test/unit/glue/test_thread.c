@@ -54,7 +54,7 @@ unsigned mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *of)
     return group_busy;
 }
 
-/** Something was held back: afterwards nothing is, so that what is held back next wakes it again. */
+/** Serve a message that was held back; the next one wakes the thread again. */
 static void take_over(void)
 {
     module.thread_mode = MCA_BTL_RAWE_THREAD_POLLS_FAST;
@@ -175,7 +175,7 @@ TEST(thread_service__frames_do_not_wake_it_when_mpi_is_back)
     assert_false(fake.listens);
 }
 
-/** Its interface is down, say: the descriptor stays readable. */
+/** If the interface is down, for example, the descriptor stays readable. */
 TEST(thread_service__does_not_spin_on_what_it_cannot_read)
 {
     mpi_is_absent(1);
@@ -205,14 +205,14 @@ TEST(thread_service__room_for_a_batch_wakes_it_while_there_is_more_to_send)
     assert_false(fake.listens_for_room);
 }
 
-/** Something drops batches on their way out: the descriptor stays ready. */
+/** If batches are dropped on their way out, the descriptor stays ready. */
 TEST(thread_service__does_not_spin_on_room_that_is_none)
 {
     have_more_to_send(0);
     assert_false(fake.listens_for_room);
 }
 
-/** From the first poll on: the rank may be waiting for the same processor. */
+/** Already after the first poll, because the rank may wait for the same processor. */
 TEST(thread_service__sleeps_longer_and_longer_while_polls_achieve_nothing)
 {
     int rest_ms = 1;
@@ -228,7 +228,7 @@ TEST(thread_service__sleeps_longer_and_longer_while_polls_achieve_nothing)
     }
 }
 
-/** No other thread may come by: the program computes. */
+/** The program computes, so no other thread may reopen them. */
 TEST(thread_service__reopens_links_when_the_group_broke)
 {
     atomic_store(&mca_btl_rawe_state.fanout_repair, 1);
@@ -258,7 +258,7 @@ TEST(thread_service__sleeps_until_a_route_is_to_be_asked)
     assert_in_range(rest_ms, 200, 210);
 }
 
-/** Its carrier is lost: nothing can be asked, and the kernel will say when it is there again. */
+/** Without a carrier no PING can be sent; the kernel reports its return. */
 TEST(thread_service__sleeps_until_a_carrier_changes)
 {
     mca_btl_rawe_state.failover.suspected = &suspected;
@@ -270,7 +270,7 @@ TEST(thread_service__sleeps_until_a_carrier_changes)
     assert_int_equal(fake.routes_checks, 1);
 }
 
-/** A connection of another module has left the route, and its peer is to learn of it. */
+/** A connection of another module has left the route, and must tell its peer. */
 TEST(thread_service__serves_those_that_left_a_route)
 {
     static mca_btl_rawe_module_t other;
@@ -289,7 +289,7 @@ TEST(thread_service__serves_those_that_left_a_route)
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_IDLE);
 }
 
-/** Routes that it cannot check do not wake it, either. */
+/** Routes that it cannot check do not wake the thread, either. */
 TEST(thread_service__leaves_routes_to_modules_that_are_open)
 {
     module.open = false;
@@ -298,7 +298,7 @@ TEST(thread_service__leaves_routes_to_modules_that_are_open)
     assert_int_equal(fake.routes_checks, 0);
 }
 
-/** While MPI makes progress: each wakeup would take the processor from what computes there. */
+/** While MPI makes progress, each wakeup takes the processor from a computing process. */
 TEST(thread_service__is_rarer_where_others_use_the_processor)
 {
     fake.shared = true;
@@ -320,7 +320,7 @@ TEST(thread_service__not_when_off)
     assert_int_equal(mca_btl_rawe_thread_service(&module, true), -1);
 }
 
-/** That one waits for the end of MPI_Init: forever, in a program that has sessions alone. */
+/** The asynchronous thread waits for MPI_Init, which programs with sessions only never call. */
 TEST(thread_service__goes_on_until_the_asynchronous_thread_does)
 {
     atomic_store(&mca_btl_rawe_state.async_active, true);
@@ -340,7 +340,7 @@ TEST(thread_service__goes_on_until_the_asynchronous_thread_does)
     assert_int_equal(fake.wake_us, -1);
 }
 
-/** MPI is there, and may have left by then; the thread is not to interrupt what wakes it. */
+/** MPI is active, and may have left by then. The thread must not interrupt its waker. */
 TEST(thread_watch__wakes_it_after_an_interval)
 {
     mca_btl_rawe_params.progress_thread_ms = 2;
@@ -355,7 +355,7 @@ TEST(thread_watch__wakes_it_after_an_interval)
     assert_int_equal(fake.wake_us, -1); /* it polls already */
 }
 
-/** A message begins with a part of it after a pause; the barrier before has set the slow timer. */
+/** Part of a message is queued after a pause; the preceding barrier has set the slow timer. */
 TEST(thread_watch_queue__wakes_it_soon_once_in_some_slow_polls)
 {
     mca_btl_rawe_params.progress_thread_ms = 2;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A module whose link, and ports for groups, are fake, for the tests of groups: what is sent is
- * noted, and what the test says is received. This process is member 0 of each group.
+ * A module with a fake link and fake ports for groups, for the tests of groups: sent frames are
+ * recorded, and received frames come from the test. This process is member 0 of each group.
  */
 #ifndef UNIT_MULTICAST_H
 #define UNIT_MULTICAST_H

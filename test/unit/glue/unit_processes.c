@@ -347,7 +347,7 @@ int __wrap_nanosleep(const struct timespec *duration, struct timespec *left)
 
 /* ---- processes ---- */
 
-/** What the user has who sets nothing. */
+/** Set the defaults of all parameters. */
 static void set_defaults(void)
 {
     mca_btl_rawe_params = (struct mca_btl_rawe_params){
@@ -456,7 +456,7 @@ void processes_stop(void)
         }
     }
     for (unsigned rail = 0; rail < rails; rail++) {
-        rail_clear(rail); /* of what was sent to ports that were closed */
+        rail_clear(rail); /* frames sent to closed ports */
     }
     for (unsigned i = 0; i < PROCESSES; i++) {
         OBJ_RELEASE(process_enter(i)->other);
