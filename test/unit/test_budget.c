@@ -181,12 +181,13 @@ TEST(rawe_budget_others__what_may_come)
     rawe_budget_asked(&other, 30000, now_ns);
     rawe_budget_asked(&other, 10000, now_ns);
     rawe_budget_arrived(&other, 1000, now_ns);
+    rawe_budget_take_off(&other, 1000);
     struct rawe_budget_others others = rawe_budget_others(&budget, now_ns);
     assert_int_equal(others.bytes, 39000);
     assert_int_equal(others.count, 1);
-    rawe_budget_publish(&other, 7000); /* counted again: the rest will not come */
+    rawe_budget_set_asked(&other, 7000);
     assert_int_equal(rawe_budget_others(&budget, now_ns).bytes, 7000);
-    rawe_budget_arrived(&other, 8000, now_ns);
+    rawe_budget_take_off(&other, 7000);
     assert_int_equal(rawe_budget_others(&budget, now_ns).count, 0);
 }
 
@@ -203,13 +204,13 @@ TEST(rawe_budget_await_turn__the_one_that_had_its_turn_before_is_first)
 {
     join_both();
     rawe_budget_asked(&other, 1000, now_ns - 1);
-    rawe_budget_arrived(&other, 1000, now_ns - 1);
+    rawe_budget_take_off(&other, 1000);
     rawe_budget_asked(&budget, 1000, now_ns);
     rawe_budget_await_turn(&other, now_ns);
     struct rawe_budget_others others = rawe_budget_others(&budget, now_ns);
     assert_int_equal(others.count, 1);
     assert_true(others.first);
-    rawe_budget_arrived(&budget, 1000, now_ns);
+    rawe_budget_take_off(&budget, 1000);
     rawe_budget_await_turn(&budget, now_ns);
     others = rawe_budget_others(&other, now_ns);
     assert_int_equal(others.count, 1);

@@ -199,6 +199,7 @@ static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fr
         operation->progress_ns = engine->now_ns;
         if (operation->budget != NULL) {
             rawe_budget_arrived(operation->budget, fragment->data_bytes, engine->now_ns);
+            rawe_budget_take_off(operation->budget, fragment->data_bytes);
         }
         if (operation->left_bytes != 0) {
             return;

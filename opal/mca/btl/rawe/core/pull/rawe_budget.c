@@ -55,7 +55,8 @@ static void begin(struct rawe_budget *budget)
 void rawe_budget_init(struct rawe_budget *budget, uint64_t port_bytes, struct rawe_line *line)
 {
     *budget = (struct rawe_budget){.port_bytes = port_bytes, .line = line};
-    budget->limit = &budget->own;
+    budget->limit = &budget->own_limit;
+    budget->share = &budget->own_share;
     begin(budget);
 }
 
@@ -68,14 +69,13 @@ void rawe_budget_join(struct rawe_budget *budget, struct rawe_budget_host *host,
     while (used <= index && !atomic_compare_exchange_weak(&host->used, &used, index + 1)) {
     } /* others join at the same time */
     begin(budget);
-    rawe_budget_publish(budget, 0);
+    rawe_budget_set_asked(budget, 0);
 }
 
-void rawe_budget_publish(struct rawe_budget *budget, uint64_t asked_bytes)
+void rawe_budget_set_asked(struct rawe_budget *budget, uint64_t bytes)
 {
-    if (budget->share != NULL) {
-        set(&budget->share->asked_bytes, asked_bytes);
-    }
+    budget->asked_bytes = bytes;
+    set(&budget->share->asked_bytes, bytes);
 }
 
 void rawe_budget_wait(struct rawe_budget *budget, uint64_t now_ns)
@@ -123,41 +123,27 @@ bool rawe_budget_idles(struct rawe_budget *budget, uint64_t bytes, uint64_t now_
     return true;
 }
 
-/** Note progress: `more` bytes were requested, `less` bytes arrived. */
-static void change(struct rawe_budget *budget, uint64_t more, uint64_t less, uint64_t now_ns)
+static void note_progress(struct rawe_budget *budget, uint64_t now_ns)
 {
     budget->progress_ns = now_ns;
-    if (budget->share != NULL) {
-        const uint64_t asked_bytes = get(&budget->share->asked_bytes) + more;
-        set(&budget->share->progress_ns, now_ns);
-        set(&budget->share->asked_bytes, asked_bytes > less ? asked_bytes - less : 0);
-    }
+    set(&budget->share->progress_ns, now_ns);
 }
 
 void rawe_budget_asked(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns)
 {
-    change(budget, bytes, 0, now_ns);
-}
-
-void rawe_budget_abandoned(struct rawe_budget *budget, uint64_t bytes)
-{
-    if (budget->share != NULL) {
-        const uint64_t asked_bytes = get(&budget->share->asked_bytes);
-        set(&budget->share->asked_bytes, asked_bytes > bytes ? asked_bytes - bytes : 0);
-    }
+    note_progress(budget, now_ns);
+    rawe_budget_set_asked(budget, budget->asked_bytes + bytes);
 }
 
 void rawe_budget_await_turn(struct rawe_budget *budget, uint64_t now_ns)
 {
-    if (budget->share != NULL) {
-        set(&budget->share->waits_ns, now_ns);
-    }
+    set(&budget->share->waits_ns, now_ns);
 }
 
 /** Return the number of the host's shares that may be in use. */
 static uint64_t shares_used(const struct rawe_budget *budget)
 {
-    const uint64_t used = budget->share != NULL ? get(&budget->host->used) : 0;
+    const uint64_t used = budget->host != NULL ? get(&budget->host->used) : 0;
     return used < RAWE_BUDGET_SHARES ? used : RAWE_BUDGET_SHARES;
 }
 
@@ -206,7 +192,7 @@ static void decay(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns)
 void rawe_budget_arrived(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns)
 {
     const uint64_t used_ns = get(&budget->limit->used_ns);
-    change(budget, 0, bytes, now_ns);
+    note_progress(budget, now_ns);
     if (used_ns < now_ns) {
         const uint64_t until_ns = used_ns + link_ns(budget, bytes);
         set(&budget->limit->used_ns, until_ns < now_ns ? until_ns : now_ns);

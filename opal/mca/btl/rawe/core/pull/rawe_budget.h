@@ -19,6 +19,7 @@
 #ifndef RAWE_BUDGET_H
 #define RAWE_BUDGET_H
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,10 +57,12 @@ struct rawe_budget_others {
 };
 
 struct rawe_budget {
-    struct rawe_budget_limit *limit; /**< the host's, or `own` */
-    struct rawe_budget_share *share; /**< in `host`; NULL: shared with no process */
-    struct rawe_budget_host *host;
-    struct rawe_budget_limit own;
+    struct rawe_budget_limit *limit; /**< the host's, or `own_limit` */
+    struct rawe_budget_share *share; /**< in `host`, or `own_share` */
+    struct rawe_budget_host *host;   /**< NULL: shared with no process */
+    struct rawe_budget_limit own_limit;
+    struct rawe_budget_share own_share;
+    uint64_t asked_bytes;   /**< our outstanding data */
     uint64_t progress_ns;   /**< when something was last requested, arrived, or began to wait */
     uint64_t port_bytes;    /**< the switch port's buffer; 0: there is never a limit */
     struct rawe_line *line; /**< the interface's */
@@ -73,26 +76,31 @@ struct rawe_budget {
 void rawe_budget_init(struct rawe_budget *budget, uint64_t port_bytes, struct rawe_line *line);
 /** Share with the processes of this host, as number `index`. */
 void rawe_budget_join(struct rawe_budget *budget, struct rawe_budget_host *host, unsigned index);
-/** Set the number of outstanding bytes, after a count: some may never arrive. */
-void rawe_budget_publish(struct rawe_budget *budget, uint64_t asked_bytes);
+/** Set the number of outstanding bytes, which the other processes see. */
+void rawe_budget_set_asked(struct rawe_budget *budget, uint64_t bytes);
 /** A request begins to wait for its turn, and no other does. */
 void rawe_budget_wait(struct rawe_budget *budget, uint64_t now_ns);
 /** Nothing is outstanding, because it is another process's turn; ours is the next one. */
 void rawe_budget_await_turn(struct rawe_budget *budget, uint64_t now_ns);
 /** Add requested bytes to the outstanding data. */
 void rawe_budget_asked(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns);
-/** Remove bytes that will not arrive from the outstanding data. */
-void rawe_budget_abandoned(struct rawe_budget *budget, uint64_t bytes);
 /** Return how much other processes have outstanding that may arrive, and how many they are. */
 struct rawe_budget_others rawe_budget_others(const struct rawe_budget *budget, uint64_t now_ns);
 /** Return after which silence peers are not running, or busy, so that others are asked as well. */
 uint64_t rawe_budget_patience_ns(const struct rawe_budget *budget);
 /** The limit is reached. If the link has idled meanwhile, it grows by `bytes`, and returns true. */
 bool rawe_budget_idles(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns);
-/** Requested bytes have arrived. */
+/** Bytes have arrived, and used the link's time. They remain outstanding until taken off. */
 void rawe_budget_arrived(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns);
 /** Everything outstanding arrived while more was waiting: the limit is too small for this host. */
 void rawe_budget_ran_dry(struct rawe_budget *budget);
+
+/** Take bytes that have arrived, or never will, off the outstanding data. */
+static inline void rawe_budget_take_off(struct rawe_budget *budget, uint64_t bytes)
+{
+    assert(bytes <= budget->asked_bytes);
+    rawe_budget_set_asked(budget, budget->asked_bytes - bytes);
+}
 
 /** Return the limit in bytes; 0: none. */
 static inline uint64_t rawe_budget_limit_bytes(const struct rawe_budget *budget)

@@ -55,21 +55,13 @@ static uint32_t frames_under_way(const struct rawe_grants *grants)
     return grants->frames > waiting ? grants->frames - waiting : 0;
 }
 
-/** Publish the granted bytes to the other processes of the host. */
-static void publish(struct rawe_grants *grants)
-{
-    if (grants->budget.share != NULL) {
-        rawe_budget_publish(&grants->budget,
-                            (uint64_t)frames_under_way(grants) * grants->frame_bytes);
-    }
-}
-
 /** Add to a member's grant. To subtract, pass the negative number modulo 2^32. */
 static void add(struct rawe_grants *grants, struct rawe_grants_member *member, uint32_t frames)
 {
     member->frames += frames;
     grants->frames += frames;
-    publish(grants);
+    rawe_budget_set_asked(&grants->budget,
+                          (uint64_t)frames_under_way(grants) * grants->frame_bytes);
 }
 
 void rawe_grants_forget(struct rawe_grants *grants, struct rawe_grants_member *member)
@@ -169,7 +161,6 @@ void rawe_grants_probed(struct rawe_grants *grants, uint64_t now_ns)
 {
     if (shares(grants)) {
         rawe_budget_arrived(&grants->budget, PROBE_BYTES, now_ns);
-        publish(grants); /* a PROBE uses up no grant */
     }
 }
 

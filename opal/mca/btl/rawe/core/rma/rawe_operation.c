@@ -36,7 +36,7 @@ void rawe_operation_remove(struct rawe_operation *operation)
     table->next = operation->index;
     table->in_use--;
     if (operation->budget != NULL) {
-        rawe_budget_abandoned(operation->budget, operation->left_bytes);
+        rawe_budget_take_off(operation->budget, operation->left_bytes);
     }
     rawe_list_remove(&operation->link);
     operation->table = NULL;

@@ -411,13 +411,13 @@ static struct asked sum_asked(struct rawe_engine *engine, const struct rawe_peer
     const struct rawe_link *all = &engine->operations.under_way;
     const struct rawe_link *queue = &engine->waiting;
     struct asked asked = {
+        .bytes = engine->pull.gets.asked_bytes,
         .single = rawe_list_empty(queue) || (rawe_operation_of(queue->next)->peer == peer &&
                                              rawe_operation_of(queue->before)->peer == peer),
     };
     for (struct rawe_link *link = all->next; link != all; link = link->next) {
         const struct rawe_operation *operation = rawe_operation_of(link);
         if (takes_turns(operation)) {
-            asked.bytes += operation->left_bytes;
             asked.single = asked.single && operation->peer == peer;
             if (operation->progress_ns > asked.progress_ns) {
                 asked.progress_ns = operation->progress_ns;
@@ -426,7 +426,6 @@ static struct asked sum_asked(struct rawe_engine *engine, const struct rawe_peer
     }
     asked.others = rawe_budget_others(&engine->pull.gets, engine->now_ns);
     asked.single = asked.single && asked.others.count == 0;
-    rawe_budget_publish(&engine->pull.gets, asked.bytes);
     if (asked.bytes == 0) {
         asked.progress_ns = engine->pull.gets.progress_ns;
     }
