@@ -193,9 +193,9 @@ TEST(rawe_peer_operate__a_single_peer_is_asked_for_all)
         struct get *get = begin(&peer, GET_BYTES);
         assert_ptr_equal(get->operation.table, i < 84 ? &peer.engine->operations : NULL);
     }
-    assert_false(rawe_list_empty(&peer.engine->waiting)); /* 4 MiB are under way */
+    assert_false(rawe_list_empty(&peer.engine->pull.waiting)); /* 4 MiB are under way */
     unit_peer_finish();
-    assert_true(rawe_list_empty(&peer.engine->waiting));
+    assert_true(rawe_list_empty(&peer.engine->pull.waiting));
 }
 
 /** The progress thread finds the connection closed: the caller hears of it when MPI is back. */
@@ -210,7 +210,7 @@ TEST(rawe_peer_begin_waiting__fails_no_get_while_the_engine_defers)
     other.conn[RAWE_LANE_EXPRESS] = NULL;
     net.now_ns += UNIT_MS;
     rawe_engine_flush(peer.engine, net.now_ns);
-    assert_true(rawe_list_empty(&peer.engine->waiting));
+    assert_true(rawe_list_empty(&peer.engine->pull.waiting));
     assert_int_equal(get->done, 0);
     rawe_engine_defer_end(peer.engine);
     rawe_engine_deliver_deferred(peer.engine);

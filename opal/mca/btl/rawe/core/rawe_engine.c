@@ -150,13 +150,13 @@ void rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
         .window_frames = config->window_frames,
         .host = config->host,
         .host_index = config->host_index,
+        .operations = &engine->operations,
     };
     rawe_pull_init(&engine->pull, &pull, now_ns);
     rawe_timer_wheel_init(&engine->timers, now_ns);
     rawe_conn_owing_init(engine);
     rawe_list_init(&engine->pending);
     rawe_list_init(&engine->flushing);
-    rawe_list_init(&engine->waiting);
     rawe_list_init(&engine->serving.used);
     rawe_list_init(&engine->serving.free);
     rawe_txframe_pool_init(&engine->frames, engine->config.copy_max_bytes + RAWE_FRAGMENT_BYTES_MAX,

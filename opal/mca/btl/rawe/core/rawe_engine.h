@@ -112,7 +112,7 @@ static inline bool rawe_engine_has_deferred(const struct rawe_engine *engine)
 static inline bool rawe_engine_pending(const struct rawe_engine *engine)
 {
     return !rawe_list_empty(&engine->pending) || !rawe_list_empty(&engine->flushing) ||
-           !rawe_list_empty(&engine->waiting) || engine->pull.grants.waits;
+           rawe_pull_pending(&engine->pull);
 }
 
 /** Return true if only idle peers' credit is to be taken back: call rawe_engine_advance for it. */

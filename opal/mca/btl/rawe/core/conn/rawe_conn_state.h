@@ -155,7 +155,6 @@ struct rawe_engine {
     struct rawe_deferral *deferral; /**< the process's, or our own */
     struct rawe_deferral own_deferral;
     struct rawe_operation_table operations; /**< our operations in progress */
-    struct rawe_link waiting;               /**< our long GETs that wait, see rawe_peer_operate */
     struct rawe_serving serving;            /**< replies to the peers' operations */
     enum rawe_refusal put_refusal;          /**< for the first PUT that was refused */
     bool finalizing;                        /**< see rawe_engine_finalizing */

@@ -66,7 +66,6 @@ struct rawe_budget {
     uint64_t progress_ns;   /**< when something was last requested, arrived, or began to wait */
     uint64_t port_bytes;    /**< the switch port's buffer; 0: there is never a limit */
     struct rawe_line *line; /**< the interface's */
-    bool limits;            /**< it has blocked a request */
 };
 
 /**

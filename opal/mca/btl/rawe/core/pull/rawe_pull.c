@@ -3,9 +3,20 @@
 
 #include <stddef.h>
 
+/** Bounds of a piece, a quarter of the limit: shorter ones cost time, longer ones gain nothing. */
+#define PIECE_BYTES_MIN 32768u
+#define PIECE_BYTES_MAX 61440u
+/** Most outstanding bytes of GETs to a single peer. GETs to others wait for them. */
+#define SINGLE_PEER_BYTES 4194304u
+/** GETs considered for each piece. With more peers, at least one is idle. */
+#define CANDIDATES_MAX 16u
+
 void rawe_pull_init(struct rawe_pull *pull, const struct rawe_pull_config *config, uint64_t now_ns)
 {
     struct rawe_pull_host *host = config->host;
+    pull->operations = config->operations;
+    pull->limited = false;
+    rawe_list_init(&pull->waiting);
     rawe_credit_init(&pull->credit, config->ring_frames, config->window_frames, now_ns);
     rawe_line_init(&pull->line, config->link_mbps);
     rawe_budget_init(&pull->gets, config->port_bytes, &pull->line);
@@ -16,4 +27,128 @@ void rawe_pull_init(struct rawe_pull *pull, const struct rawe_pull_config *confi
         rawe_budget_join(&pull->gets, &host->gets, config->host_index);
         rawe_budget_join(&pull->grants.budget, &host->grants, config->host_index);
     }
+}
+
+/** Outstanding data of all long GETs. */
+struct asked {
+    uint64_t bytes;
+    struct rawe_budget_others others; /**< other processes of this host */
+    uint64_t progress_ns; /**< last request or arrival; of an earlier GET if none is outstanding */
+    bool single;          /**< all of one peer, and no GET to another waits */
+};
+
+static struct asked sum_asked(const struct rawe_pull *pull, const struct rawe_peer *peer,
+                              uint64_t now_ns)
+{
+    const struct rawe_link *all = &pull->operations->under_way;
+    const struct rawe_link *queue = &pull->waiting;
+    struct asked asked = {
+        .bytes = pull->gets.asked_bytes,
+        .others = rawe_budget_others(&pull->gets, now_ns),
+        .single = rawe_list_empty(queue) || (rawe_operation_of(queue->next)->peer == peer &&
+                                             rawe_operation_of(queue->before)->peer == peer),
+    };
+    for (struct rawe_link *link = all->next; link != all; link = link->next) {
+        const struct rawe_operation *operation = rawe_operation_of(link);
+        if (rawe_pull_counts(operation)) {
+            asked.single = asked.single && operation->peer == peer;
+            if (operation->progress_ns > asked.progress_ns) {
+                asked.progress_ns = operation->progress_ns;
+            }
+        }
+    }
+    asked.single = asked.single && asked.others.count == 0;
+    if (asked.bytes == 0) {
+        asked.progress_ns = pull->gets.progress_ns;
+    }
+    return asked;
+}
+
+/** Return the length of a piece. */
+static uint64_t piece_bytes(const struct rawe_pull *pull)
+{
+    uint64_t bytes = rawe_budget_limit_bytes(&pull->gets) / 4;
+    bytes = bytes > PIECE_BYTES_MIN ? bytes : PIECE_BYTES_MIN;
+    return bytes < PIECE_BYTES_MAX ? bytes : PIECE_BYTES_MAX;
+}
+
+static bool may_ask(struct rawe_pull *pull, const struct asked *asked, uint64_t now_ns)
+{
+    struct rawe_budget *gets = &pull->gets;
+    uint64_t limit_bytes = asked->single ? SINGLE_PEER_BYTES : rawe_budget_limit_bytes(gets);
+    /* Other processes have their turns before silence means that peers do not run. */
+    uint64_t patience_ns = (1 + asked->others.count) * rawe_budget_patience_ns(gets);
+    return asked->bytes + asked->others.bytes < limit_bytes ||
+           now_ns >= asked->progress_ns + patience_ns ||
+           (!asked->single && rawe_budget_idles(gets, piece_bytes(pull), now_ns));
+}
+
+bool rawe_pull_may_get(struct rawe_pull *pull, const struct rawe_peer *peer, uint64_t now_ns)
+{
+    if (rawe_budget_limit_bytes(&pull->gets) == 0) {
+        return true;
+    }
+    const struct asked asked = sum_asked(pull, peer, now_ns);
+    return rawe_list_empty(&pull->waiting) && asked.single && may_ask(pull, &asked, now_ns);
+}
+
+void rawe_pull_wait(struct rawe_pull *pull, struct rawe_operation *operation, uint64_t now_ns)
+{
+    if (rawe_list_empty(&pull->waiting)) {
+        rawe_budget_wait(&pull->gets, now_ns);
+    }
+    rawe_list_append(&pull->waiting, &operation->link);
+}
+
+/** Return the outstanding bytes of long GETs to a peer. */
+static uint64_t owed_bytes(const struct rawe_pull *pull, const struct rawe_peer *peer)
+{
+    const struct rawe_link *all = &pull->operations->under_way;
+    uint64_t bytes = 0;
+    for (struct rawe_link *link = all->next; link != all; link = link->next) {
+        const struct rawe_operation *operation = rawe_operation_of(link);
+        if (operation->peer == peer && rawe_pull_counts(operation)) {
+            bytes += operation->left_bytes;
+        }
+    }
+    return bytes;
+}
+
+/** Take the GET whose peer owes least out of the list, which is not empty. */
+static struct rawe_operation *choose_turn(struct rawe_pull *pull)
+{
+    struct rawe_link *link = pull->waiting.next;
+    struct rawe_operation *best = rawe_operation_of(link);
+    uint64_t least_bytes = owed_bytes(pull, best->peer);
+    for (unsigned i = 1; i < CANDIDATES_MAX && least_bytes != 0 && link->next != &pull->waiting;
+         i++) {
+        link = link->next;
+        uint64_t bytes = owed_bytes(pull, rawe_operation_of(link)->peer);
+        if (bytes < least_bytes) {
+            least_bytes = bytes;
+            best = rawe_operation_of(link);
+        }
+    }
+    rawe_list_remove(&best->link);
+    return best;
+}
+
+struct rawe_operation *rawe_pull_next(struct rawe_pull *pull, uint64_t *len_bytes, uint64_t now_ns)
+{
+    if (rawe_list_empty(&pull->waiting)) {
+        return NULL;
+    }
+    struct rawe_operation *next = choose_turn(pull);
+    const struct asked asked = sum_asked(pull, next->peer, now_ns);
+    if (pull->limited && asked.bytes + asked.others.bytes == 0) {
+        rawe_budget_ran_dry(&pull->gets);
+    }
+    pull->limited = !may_ask(pull, &asked, now_ns);
+    if (pull->limited) {
+        rawe_list_prepend(&pull->waiting, &next->link);
+        return NULL;
+    }
+    const uint64_t left_bytes = next->len_bytes - next->asked_bytes, piece = piece_bytes(pull);
+    *len_bytes = asked.single || left_bytes < piece * 3 / 2 ? left_bytes : piece;
+    return next;
 }

@@ -5,12 +5,16 @@
  * wait in two places, each with a limit of its own:
  *
  *   receive ring   credit divides it among the peers of this process (rawe_credit.h)
- *   switch port    budgets divide it among the processes of this host (rawe_budget.h). One is for
- *                  long GETs, which request pieces by turns (routes/rawe_peer.c). The other is for
- *                  grants to several peers that have more to send (rawe_grants.h). The line's rate
- *                  tells both when the port runs empty (rawe_line.h)
+ *   switch port    budgets divide it among the processes of this host (rawe_budget.h): one for
+ *                  long GETs, which fetch all long messages, and one for grants to several peers
+ *                  that have more to send (rawe_grants.h). The line's rate tells both when the
+ *                  port runs empty (rawe_line.h)
  *
- * A frame to a peer carries the lesser of its credit and its grant. No clock, no socket.
+ * A frame to a peer carries the lesser of its credit and its grant.
+ *
+ * GETs to several peers request pieces by turns, so that a busy peer delays only the pieces
+ * requested from it. A single peer fills no port, so its GETs request everything at once. No clock,
+ * no socket.
  */
 #ifndef RAWE_PULL_H
 #define RAWE_PULL_H
@@ -19,6 +23,7 @@
 #include "rawe_credit.h"
 #include "rawe_grants.h"
 #include "rawe_line.h"
+#include "rma/rawe_operation.h"
 
 /** Memory that the processes of a host share, initially zero. They must use the same clock. */
 struct rawe_pull_host {
@@ -34,16 +39,43 @@ struct rawe_pull_config {
     uint32_t window_frames;      /**< most in flight on one connection */
     struct rawe_pull_host *host; /**< NULL: shared with no process */
     unsigned host_index;         /**< of this process in it */
+    const struct rawe_operation_table *operations; /**< our operations in progress */
 };
+
+/** Shorter GETs do not take turns: it takes many of them to fill a port. */
+#define RAWE_PULL_GET_BYTES_MIN 4096u
 
 struct rawe_pull {
     struct rawe_credit credit;
     struct rawe_line line;
-    struct rawe_budget gets;
     struct rawe_grants grants;
+    struct rawe_budget gets;
+    struct rawe_link waiting; /**< long GETs that have more to request, the next in turn first */
+    bool limited;             /**< the budget has blocked one of them */
+    const struct rawe_operation_table *operations;
 };
+
+/** Return true if the operation is a long GET, whose data counts as outstanding. */
+static inline bool rawe_pull_counts(const struct rawe_operation *operation)
+{
+    return operation->kind == RAWE_FRAGMENT_GET && operation->len_bytes >= RAWE_PULL_GET_BYTES_MIN;
+}
 
 /** Initialize without peers. `pull` must not move afterwards. */
 void rawe_pull_init(struct rawe_pull *pull, const struct rawe_pull_config *config, uint64_t now_ns);
+/** Return true if a long GET to a peer may request everything at once, without a turn. */
+bool rawe_pull_may_get(struct rawe_pull *pull, const struct rawe_peer *peer, uint64_t now_ns);
+/** Let a long GET wait for its turn. Its `peer` and `asked_bytes` are set. */
+void rawe_pull_wait(struct rawe_pull *pull, struct rawe_operation *operation, uint64_t now_ns);
+/**
+ * Take the GET that has the next turn out of the list. It is to request its next `len_bytes`; if
+ * more is left, or that fails, enter it again. Returns NULL if none waits, or all have to.
+ */
+struct rawe_operation *rawe_pull_next(struct rawe_pull *pull, uint64_t *len_bytes, uint64_t now_ns);
+/** Return true if rawe_pull_next or rawe_grants_next may return something. */
+static inline bool rawe_pull_pending(const struct rawe_pull *pull)
+{
+    return !rawe_list_empty(&pull->waiting) || pull->grants.waits;
+}
 
 #endif

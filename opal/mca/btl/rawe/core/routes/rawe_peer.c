@@ -378,79 +378,6 @@ bool rawe_peer_send_control(struct rawe_peer *peer, uint64_t channel, const uint
     return conn != NULL && rawe_conn_send_control(conn, channel, data, len_bytes, now_ns(peer));
 }
 
-/*
- * Long GETs, which fetch all long messages. Their outstanding data queues in the switch port in
- * front of this host. GETs to several peers therefore share a limit of outstanding bytes
- * (pull/rawe_budget.h) and request pieces by turns, so that a busy peer delays only the pieces
- * requested from it. A single peer fills no port, so its GETs request everything at once.
- */
-
-/** Shorter GETs do not take turns: it takes many of them to fill a port. */
-#define TURNS_BYTES_MIN 4096u
-/** Bounds of a piece, a quarter of the limit: shorter ones cost time, longer ones gain nothing. */
-#define PIECE_BYTES_MIN 32768u
-#define PIECE_BYTES_MAX 61440u
-/** Most outstanding bytes of GETs to a single peer. GETs to others wait for them. */
-#define SINGLE_PEER_BYTES 4194304u
-
-static bool takes_turns(const struct rawe_operation *operation)
-{
-    return operation->kind == RAWE_FRAGMENT_GET && operation->len_bytes >= TURNS_BYTES_MIN;
-}
-
-/** Outstanding data of an engine's long GETs. */
-struct asked {
-    uint64_t bytes;
-    struct rawe_budget_others others; /**< other processes of this host */
-    uint64_t progress_ns; /**< last request or arrival; of an earlier GET if none is outstanding */
-    bool single;          /**< all of one peer, and no GET to another waits */
-};
-
-static struct asked sum_asked(struct rawe_engine *engine, const struct rawe_peer *peer)
-{
-    const struct rawe_link *all = &engine->operations.under_way;
-    const struct rawe_link *queue = &engine->waiting;
-    struct asked asked = {
-        .bytes = engine->pull.gets.asked_bytes,
-        .single = rawe_list_empty(queue) || (rawe_operation_of(queue->next)->peer == peer &&
-                                             rawe_operation_of(queue->before)->peer == peer),
-    };
-    for (struct rawe_link *link = all->next; link != all; link = link->next) {
-        const struct rawe_operation *operation = rawe_operation_of(link);
-        if (takes_turns(operation)) {
-            asked.single = asked.single && operation->peer == peer;
-            if (operation->progress_ns > asked.progress_ns) {
-                asked.progress_ns = operation->progress_ns;
-            }
-        }
-    }
-    asked.others = rawe_budget_others(&engine->pull.gets, engine->now_ns);
-    asked.single = asked.single && asked.others.count == 0;
-    if (asked.bytes == 0) {
-        asked.progress_ns = engine->pull.gets.progress_ns;
-    }
-    return asked;
-}
-
-/** Return the length of a piece. */
-static uint64_t piece_bytes(const struct rawe_budget *budget)
-{
-    uint64_t bytes = rawe_budget_limit_bytes(budget) / 4;
-    bytes = bytes > PIECE_BYTES_MIN ? bytes : PIECE_BYTES_MIN;
-    return bytes < PIECE_BYTES_MAX ? bytes : PIECE_BYTES_MAX;
-}
-
-static bool may_ask(struct rawe_engine *engine, const struct asked *asked)
-{
-    struct rawe_budget *budget = &engine->pull.gets;
-    uint64_t limit_bytes = asked->single ? SINGLE_PEER_BYTES : rawe_budget_limit_bytes(budget);
-    /* Other processes have their turns before silence means that peers do not run. */
-    uint64_t patience_ns = (1 + asked->others.count) * rawe_budget_patience_ns(budget);
-    return asked->bytes + asked->others.bytes < limit_bytes ||
-           engine->now_ns >= asked->progress_ns + patience_ns ||
-           (!asked->single && rawe_budget_idles(budget, piece_bytes(budget), engine->now_ns));
-}
-
 /** Begin an operation now. Returns false if that is not possible at present. */
 static bool operate(struct rawe_peer *peer, struct rawe_operation *operation)
 {
@@ -539,12 +466,8 @@ bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
 {
     struct rawe_engine *engine = peer->engine;
     operation->peer = peer;
-    operation->budget = takes_turns(operation) ? &engine->pull.gets : NULL;
-    if (operation->budget == NULL || rawe_budget_limit_bytes(&engine->pull.gets) == 0) {
-        return operate(peer, operation);
-    }
-    const struct asked asked = sum_asked(engine, peer);
-    if (rawe_list_empty(&engine->waiting) && asked.single && may_ask(engine, &asked)) {
+    operation->budget = rawe_pull_counts(operation) ? &engine->pull.gets : NULL;
+    if (operation->budget == NULL || rawe_pull_may_get(&engine->pull, peer, engine->now_ns)) {
         return operate(peer, operation);
     }
     if (rawe_peer_conn(peer, RAWE_LANE_EXPRESS) == NULL) {
@@ -555,79 +478,34 @@ bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
     operation->status = RAWE_STATUS_DONE;
     operation->parts = 1; /* until its last request */
     operation->asked_bytes = 0;
-    if (rawe_list_empty(&engine->waiting)) {
-        rawe_budget_wait(&engine->pull.gets, engine->now_ns);
-    }
-    rawe_list_append(&engine->waiting, &operation->link);
+    rawe_pull_wait(&engine->pull, operation, engine->now_ns);
     rawe_peer_begin_waiting(engine);
     return true;
 }
 
-/** GETs considered for each piece. With more peers, at least one is idle. */
-#define CANDIDATES_MAX 16u
-
-/** Return the outstanding bytes of long GETs to a peer. */
-static uint64_t owed_bytes(const struct rawe_engine *engine, const struct rawe_peer *peer)
+/** Request `len_bytes` of a GET whose turn it is. Returns false if that is impossible. */
+static bool take_turn(struct rawe_operation *operation, uint64_t len_bytes)
 {
-    const struct rawe_link *all = &engine->operations.under_way;
-    uint64_t bytes = 0;
-    for (struct rawe_link *link = all->next; link != all; link = link->next) {
-        const struct rawe_operation *operation = rawe_operation_of(link);
-        if (operation->peer == peer && takes_turns(operation)) {
-            bytes += operation->left_bytes;
-        }
-    }
-    return bytes;
-}
-
-/** Take the GET whose peer owes least out of the queue, which is not empty. */
-static struct rawe_operation *choose_turn(struct rawe_engine *engine)
-{
-    struct rawe_link *link = engine->waiting.next;
-    struct rawe_operation *best = rawe_operation_of(link);
-    uint64_t least_bytes = owed_bytes(engine, best->peer);
-    for (unsigned i = 1; i < CANDIDATES_MAX && least_bytes != 0 && link->next != &engine->waiting;
-         i++) {
-        link = link->next;
-        uint64_t bytes = owed_bytes(engine, rawe_operation_of(link)->peer);
-        if (bytes < least_bytes) {
-            least_bytes = bytes;
-            best = rawe_operation_of(link);
-        }
-    }
-    rawe_list_remove(&best->link);
-    return best;
-}
-
-/** Request the next piece of a GET taken out of the queue. Returns false if that is impossible. */
-static bool take_turn(struct rawe_operation *operation, bool single)
-{
-    uint64_t left_bytes = operation->len_bytes - operation->asked_bytes;
-    uint64_t next_bytes = piece_bytes(operation->budget);
-    bool last = single || left_bytes < next_bytes * 3 / 2;
+    struct rawe_engine *engine = operation->peer->engine;
     if (operation->status != RAWE_STATUS_DONE || operation->peer->conn[RAWE_LANE_EXPRESS] == NULL) {
         operation->status = RAWE_STATUS_FAILED; /* the memory is gone, or the connection closed */
-    } else if (!ask(operation, last ? left_bytes : next_bytes)) {
+    } else if (!ask(operation, len_bytes)) {
         return false;
-    } else if (!last) {
-        rawe_list_append(&operation->peer->engine->waiting, &operation->link);
+    } else if (operation->asked_bytes != operation->len_bytes) {
+        rawe_list_append(&engine->pull.waiting, &operation->link);
         return true;
     }
-    end_asking(operation->peer->engine, operation);
+    end_asking(engine, operation);
     return true;
 }
 
 void rawe_peer_begin_waiting(struct rawe_engine *engine)
 {
-    while (!rawe_list_empty(&engine->waiting)) {
-        struct rawe_operation *next = choose_turn(engine);
-        const struct asked asked = sum_asked(engine, next->peer);
-        if (engine->pull.gets.limits && asked.bytes + asked.others.bytes == 0) {
-            rawe_budget_ran_dry(&engine->pull.gets);
-        }
-        engine->pull.gets.limits = !may_ask(engine, &asked);
-        if (engine->pull.gets.limits || !take_turn(next, asked.single)) {
-            rawe_list_prepend(&engine->waiting, &next->link);
+    struct rawe_operation *next;
+    uint64_t len_bytes;
+    while ((next = rawe_pull_next(&engine->pull, &len_bytes, engine->now_ns)) != NULL) {
+        if (!take_turn(next, len_bytes)) {
+            rawe_list_prepend(&engine->pull.waiting, &next->link);
             return;
         }
     }
@@ -638,7 +516,8 @@ static void abandon_waiting(struct rawe_engine *engine, const struct rawe_peer *
 {
     struct rawe_link abandoned, *next;
     rawe_list_init(&abandoned);
-    for (struct rawe_link *link = engine->waiting.next; link != &engine->waiting; link = next) {
+    struct rawe_link *waiting = &engine->pull.waiting;
+    for (struct rawe_link *link = waiting->next; link != waiting; link = next) {
         next = link->next;
         if (rawe_operation_of(link)->peer == peer) {
             rawe_list_remove(link);
