@@ -280,6 +280,12 @@ static uint32_t questions_sent(void)
     return net.node[0].sent[RAWE_FRAME_CONNECT] + net.node[0].sent[RAWE_FRAME_PROBE];
 }
 
+/** Answers and questions of node 0. */
+static unsigned asked(void)
+{
+    return net.node[0].sent[RAWE_FRAME_CONNECT] + net.node[0].sent[RAWE_FRAME_PROBE];
+}
+
 /** Its questions pass and our answers do not, as when it defers and can take nothing more. */
 TEST(rawe_conn_receive_connect__repeated_by_a_peer_that_receives_nothing)
 {
