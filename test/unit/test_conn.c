@@ -38,12 +38,12 @@ TEST(rawe_conn_open__payload_is_the_smaller_of_link_and_path)
     rawe_conn_close(conn, net.now_ns);
 }
 
-static struct unit_send again;
+static struct unit_send next_send;
 
 static void send_again(struct unit_send *send)
 {
     static uint8_t data[3000];
-    unit_send_message(send->context, &again, 5, data, sizeof(data));
+    unit_send_message(send->context, &next_send, 5, data, sizeof(data));
 }
 
 TEST(rawe_conn_close__a_done_that_sends_again_fails_at_once)
@@ -55,7 +55,7 @@ TEST(rawe_conn_close__a_done_that_sends_again_fails_at_once)
     unit_send_message(end(0), &send, 1, data, sizeof(data));
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
     assert_int_equal(send.done, 1);
-    unit_assert_sent(&again, 1, RAWE_STATUS_FAILED);
+    unit_assert_sent(&next_send, 1, RAWE_STATUS_FAILED);
 }
 
 TEST(rawe_conn_flush__an_acknowledgement_waits_for_the_link)

@@ -63,6 +63,49 @@ TEST(rawe_conn_reset__gives_back_its_grant)
     assert_int_equal(conn->grant.newest, net.config.first_sequence - 1);
 }
 
+/** A process connects to one to which 20 others do; both to each other, if there are two `ends`. */
+static void connect_to_busy(unsigned ends)
+{
+    static uint8_t data[20000];
+    static struct rawe_grants_member others[20];
+    struct rawe_grants *grants = &net.node[1].engine.pull.grants;
+    struct unit_send send[2];
+    memset(others, 0, sizeof(others));
+    memset(send, 0, sizeof(send));
+    for (unsigned i = 0; i < 2; i++) {
+        struct rawe_engine *engine = &net.node[i].engine;
+        rawe_line_init(&engine->pull.line, 25000);
+        rawe_grants_init(&engine->pull.grants, 100000, &engine->pull.line, 1500,
+                         engine->pull.grants.ring_frames);
+    }
+    for (unsigned i = 0; i < 20; i++) {
+        rawe_grants_expect(grants, &others[i], net.now_ns);
+    }
+    for (unsigned i = 0; i < ends; i++) {
+        unit_open(&net, i, RAWE_LANE_BULK);
+        unit_send_message(net.node[i].conn[RAWE_LANE_BULK], &send[i], 1, data, sizeof(data));
+    }
+    unit_settle(&net);
+    assert_int_equal(net.node[0].conn[RAWE_LANE_BULK]->handshake.state, RAWE_CONN_OPEN);
+    assert_int_equal(net.node[0].engine.pull.grants.senders, 0);
+    assert_int_equal(grants->senders, 21);
+    assert_int_equal(counters(0)->frames_sent, 0);
+    for (unsigned i = 0; i < 20; i++) {
+        rawe_grants_forget(grants, &others[i]);
+    }
+    finish();
+    assert_int_equal(counters(0)->probes_sent, 0); /* it has been told */
+    unit_assert_sent(send, ends, RAWE_STATUS_DONE);
+}
+
+TEST(rawe_conn_connect__those_that_connect_have_something_to_send)
+{
+    connect_to_busy(1);
+    unit_stop(&net);
+    unit_set_up();
+    connect_to_busy(2);
+}
+
 static struct rawe_connect sample_connect(unsigned from)
 {
     return (struct rawe_connect){
@@ -274,14 +317,9 @@ TEST(rawe_conn_renounce__lets_a_finalizing_process_leave)
     assert_int_equal(net.node[0].given_up_calls + net.node[0].lost_calls, 0);
     assert_int_equal(rawe_conn_finalized(end(0), RAWE_NEEDS_DATA, net.now_ns), RAWE_FINALIZED_DONE);
 }
+
 /** Return how many CONNECTs and PROBEs node 0 has sent. */
 static uint32_t questions_sent(void)
-{
-    return net.node[0].sent[RAWE_FRAME_CONNECT] + net.node[0].sent[RAWE_FRAME_PROBE];
-}
-
-/** Answers and questions of node 0. */
-static unsigned asked(void)
 {
     return net.node[0].sent[RAWE_FRAME_CONNECT] + net.node[0].sent[RAWE_FRAME_PROBE];
 }

@@ -103,12 +103,6 @@ TEST(rawe_conn_send_copy__link_full_and_nothing_may_be_held_back)
     unit_assert_last(&net.node[1], 1, 2, 700, 2);
 }
 
-struct chain {
-    struct unit_send send; /* first: cast back from it */
-    unsigned left;
-    uint8_t byte;
-};
-
 /** A send on a failed connection completes at once, unless the owner cannot be called. */
 TEST(rawe_conn_send__has_failed)
 {

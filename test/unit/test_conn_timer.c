@@ -13,6 +13,32 @@
 
 FIXTURE(unit_set_up, unit_tear_down);
 
+/** Neither lane has the link to itself: each flush asks it once, and it is full for both. */
+TEST(rawe_engine_flush__a_full_link_is_tried_once)
+{
+    static uint8_t data[3000];
+    struct unit_send sends[RAWE_LANES] = {0};
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        unit_connect(&net, (enum rawe_lane)lane);
+    }
+    net.node[0].link_room = 0;
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        unit_send_message(net.node[0].conn[lane], &sends[lane], 1, data, sizeof(data));
+    }
+    const uint64_t stalls = counters(0)->blocked_port;
+    for (unsigned rounds = 1; rounds <= 20; rounds++) {
+        rawe_engine_flush(engine(0), net.now_ns);
+        assert_int_equal(counters(0)->blocked_port, stalls + rounds);
+    }
+    assert_true(rawe_engine_pending(engine(0)));
+    unit_run(&net, net.config.liveness.peer_timeout_ns + UNIT_S, UNIT_MS);
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) { /* a link full for ever is a dead peer */
+        assert_int_equal(net.node[0].conn[lane]->handshake.state, RAWE_CONN_FAILED);
+    }
+    unit_assert_sent(sends, RAWE_LANES, RAWE_STATUS_FAILED);
+    net.node[0].link_room = UINT32_MAX;
+}
+
 static void close_failed(struct unit_node *node, struct rawe_conn *conn)
 {
     assert_ptr_equal(node->conn[RAWE_LANE_EXPRESS], conn);

@@ -62,23 +62,6 @@ TEST(rawe_group_send__to_all_members)
     }
 }
 
-TEST(rawe_group_send__longer_than_the_window)
-{
-    start(MEMBERS_MAX); /* two levels of the tree */
-    send_bytes(3, DATA_BYTES);
-    assert_int_equal(net.done_count, 0);
-    assert_int_equal(counted[3].window_stalls, 1);
-    arrive();
-    assert_got(3, 1);
-    assert_int_equal(net.done_count, 1);
-    /* The window moves on by the tree alone: one ACK of each member for half a window. */
-    const unsigned frames = (DATA_BYTES + PAYLOAD_BYTES - 1) / PAYLOAD_BYTES;
-    assert_int_equal(net.frames, frames);
-    assert_int_equal(control_messages(), net.sent[RAWE_GROUP_ACK]);
-    assert_int_equal(net.sent[RAWE_GROUP_ACK] % (MEMBERS_MAX - 1), 0);
-    assert_in_range(net.sent[RAWE_GROUP_ACK] / (MEMBERS_MAX - 1), frames / 16, frames / 8);
-}
-
 TEST(rawe_group_send__short_messages_share_frames)
 {
     static const struct {
@@ -161,28 +144,6 @@ TEST(rawe_group_send__many_short_batches)
     assert_quiet();
 }
 
-TEST(rawe_group_send__behind_messages_that_share_a_frame)
-{
-    static const struct {
-        uint32_t len_bytes;
-        bool may_wait;
-        unsigned frames; /* with the two in flight */
-    } cases[] = {
-        {10, true, 2},   {10, false, 3}, {62, true, 3}, /* there is no room for another one */
-        {100, false, 4}, {100, true, 4}, {300, true, 6}};
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        set_up();
-        share(2);
-        send_many(5);
-        net.may_wait = cases[i].may_wait;
-        send_bytes(0, cases[i].len_bytes);
-        assert_int_equal(net.frames, cases[i].frames);
-        pass(100 * MS);
-        assert_got(0, 6);
-        tear_down();
-    }
-}
-
 static void send_again(struct rawe_group_send *send)
 {
     if (net.done_count++ != 40) {
@@ -214,6 +175,31 @@ TEST(rawe_group_send__without_memory)
     pass(100 * MS);
     assert_int_equal(net.done_count, 2);
     assert_got(0, 2);
+}
+
+/** A control message lost for lack of memory is replaced when a member asks. */
+TEST(rawe_group_ask__heals_what_was_lost)
+{
+    static const uint8_t types[] = {RAWE_GROUP_STATUS, RAWE_GROUP_NACK, RAWE_GROUP_REPAIR,
+                                    RAWE_GROUP_ACK};
+    for (size_t i = 0; i < 2 * sizeof(types); i++) {
+        const bool as_root = i % 2 != 0;
+        set_up();
+        start(3);
+        lose(0, 1, 1, 2);
+        net.losing_type = types[i / 2];
+        net.losses_left = 2;
+        send_bytes(0, 100);
+        pass(1000 * MS);
+        assert_int_equal(net.losses_left, 0);
+        assert_false(rawe_group_done(&group[0]));
+        rawe_group_ask(&group[as_root ? 0 : 1], as_root ? RAWE_GROUP_ALL : 0);
+        rawe_group_ask(&group[as_root ? 0 : 2], as_root ? RAWE_GROUP_ALL : 0);
+        pass(1000 * MS);
+        assert_got(0, 1);
+        assert_true(rawe_group_done(&group[0]));
+        tear_down();
+    }
 }
 
 TEST(rawe_group_ask__whom_it_waits_for_and_the_next)
@@ -489,24 +475,6 @@ TEST(rawe_group_stream_acked__the_tree_after_a_long_time)
     assert_quiet();
     assert_int_equal(net.sent[RAWE_GROUP_ACK], MEMBERS_MAX - 1);
     assert_int_equal(control_messages(), MEMBERS_MAX - 1);
-}
-
-/** One NACK at a time asks for a limited number of frames; the next waits until these arrive. */
-TEST(rawe_group_stream_progress__asks_for_some_frames_at_a_time)
-{
-    config.window_frames = 512;
-    start(2);
-    lose(0, 200, 1, 1);
-    send_bytes(0, 300 * PAYLOAD_BYTES);
-    arrive();
-    progress(1, net.now_ns + MS);
-    assert_int_equal(net.sent[RAWE_GROUP_NACK], 1);
-    progress(1, net.now_ns + MS);
-    assert_int_equal(net.sent[RAWE_GROUP_NACK], 1);
-    pass(10 * MS);
-    assert_got(0, 1);
-    assert_int_equal(net.sent[RAWE_GROUP_NACK], 4);
-    assert_int_equal(counted[0].repairs_sent, 200);
 }
 
 /** Data goes straight into place only if it is next, and no part of it has arrived. */

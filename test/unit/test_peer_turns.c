@@ -198,6 +198,22 @@ TEST(rawe_peer_operate__a_single_peer_is_asked_for_all)
     assert_true(rawe_list_empty(&peer.engine->pull.waiting));
 }
 
+TEST(rawe_peer_close__gets_that_wait_fail)
+{
+    const struct rawe_peer_config config = unit_peer_config();
+    struct rawe_peer third;
+    rawe_peer_init(&third, peer.engine, &config);
+    struct get *before = begin_behind_others();
+    struct get *get = begin(&third, GET_BYTES);
+    struct get *behind = begin(&peer, GET_BYTES);
+    rawe_peer_close(&third);
+    assert_int_equal(get->done, 1);
+    assert_int_equal(get->status, RAWE_STATUS_FAILED);
+    assert_int_equal(before->done + behind->done, 0);
+    unit_run(&net, 10 * UNIT_MS, 10 * UNIT_US);
+    assert_int_equal(behind->status, RAWE_STATUS_DONE);
+}
+
 /** The progress thread finds the connection closed: the caller hears of it when MPI is back. */
 TEST(rawe_peer_begin_waiting__fails_no_get_while_the_engine_defers)
 {

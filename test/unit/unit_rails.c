@@ -22,12 +22,6 @@ static uint32_t index_of(unsigned host, unsigned rail)
     return host * RAILS + rail;
 }
 
-static uint32_t random_number(void)
-{
-    rails.random = rails.random * 1664525u + 1013904223u;
-    return rails.random >> 16;
-}
-
 static void put(void *context, struct net_frame *frame)
 {
     const struct rails_nic *nic = context;
@@ -37,9 +31,7 @@ static void put(void *context, struct net_frame *frame)
     const size_t more = frame->batch != 0 ? NET_BATCH_OVERHEAD_BYTES : 0;
     const size_t frame_most = RAWE_PAYLOAD_OFFSET + most + RAWE_CHECKSUM_BYTES;
     assert_true(most == 0 || frame->len_bytes + more <= frame_most);
-    if (rails.cut[nic->rail] ||
-        (rails.lost_each[nic->rail] != 0 && random_number() % rails.lost_each[nic->rail] == 0) ||
-        (frame->batch != 0 && rails.batches_cut[nic->rail])) {
+    if (rails.cut[nic->rail]) {
         net_frame_free(frame);
         return;
     }
@@ -89,23 +81,6 @@ static void unknown_source(void *context, const struct rawe_conn *conn,
     }
 }
 
-static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
-{
-    struct rails_host *host = ((const struct rails_nic *)context)->host;
-    host->silent_calls++;
-    if (host->on_silent != NULL) {
-        host->on_silent(host, conn);
-    }
-}
-
-static void lossy(void *context, const struct rawe_conn *conn)
-{
-    struct rails_host *host = ((const struct rails_nic *)context)->host;
-    if (host->on_lossy != NULL) {
-        host->on_lossy(conn);
-    }
-}
-
 static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     ((const struct rails_nic *)context)->host->failed_calls++;
@@ -127,8 +102,6 @@ static void start_nic(struct rails_host *host, unsigned rail, unsigned batch_fra
         .deliver = deliver,
         .accept = accept_conn,
         .unknown_source = unknown_source,
-        .lossy = lossy,
-        .silent = silent,
         .failed = failed,
         .lost = lost,
         .long_reply = rawe_balance_reply,
@@ -260,15 +233,6 @@ unsigned rails_used(const struct rawe_conn *conn)
 {
     const struct rails_nic *nic = conn->via->context;
     return nic->rail;
-}
-
-uint64_t rails_migrations(unsigned host)
-{
-    uint64_t count = 0;
-    for (unsigned rail = 0; rail < RAILS; rail++) {
-        count += rails.host[host].nic[rail].engine.counters.migrations;
-    }
-    return count;
 }
 
 void rails_cut(unsigned rail)

@@ -33,14 +33,10 @@ struct rails_host {
     struct rawe_handle_table handles;
     struct rails_nic nic[RAILS];
     struct unit_node inbox; /**< holds only its messages, and the clock for unit_net.h */
-    unsigned silent_calls, failed_calls, lost_calls, unknown_calls;
+    unsigned failed_calls, lost_calls, unknown_calls;
     bool late;    /**< it knows only the route on rail 0 until another is needed */
     bool refuses; /**< ... and refuses that one, too */
     bool follows; /**< it accepts a changed address of the peer's interfaces */
-    /** rawe_callbacks.lossy; may be NULL. */
-    void (*on_lossy)(const struct rawe_conn *conn);
-    /** Called by `silent`; may be NULL. */
-    void (*on_silent)(struct rails_host *host, struct rawe_conn *conn);
 };
 
 struct rails {
@@ -51,9 +47,6 @@ struct rails {
     struct rails_host host[2];
     uint32_t mtu_payload_bytes[RAILS]; /**< limit of a rail; 0: none */
     bool cut[RAILS];                   /**< it loses all frames */
-    bool batches_cut[RAILS];           /**< it loses all batches */
-    unsigned lost_each[RAILS];         /**< it loses one in this many frames; 0: none */
-    uint32_t random;                   /**< chooses which */
     unsigned carried[RAILS];           /**< delivered frames, by rail */
     /** Called for each frame before it is delivered; may be NULL. */
     void (*on_frame)(struct net_frame *frame, unsigned rail);
@@ -78,8 +71,6 @@ struct rawe_conn *rails_conn(unsigned host, unsigned rail, enum rawe_lane lane);
 struct rawe_conn *rails_connect(enum rawe_lane lane);
 /** Return the rail that a connection uses. */
 unsigned rails_used(const struct rawe_conn *conn);
-/** Return the number of migrations of a host's connections. */
-uint64_t rails_migrations(unsigned host);
 /** Cut a rail, and drop the frames on it. */
 void rails_cut(unsigned rail);
 
