@@ -97,7 +97,7 @@ def _report(driver, directory, record, about):
         busy = ": the machine is busy with other work" if spread > report.SPREAD_MAX else ""
         print(f"\nspread: {report.spread_text(spread)}{busy}")
     names = report.write(driver, directory, about, directory)
-    print(f"report: {directory / names[0]}, {', '.join(names[1:])}")
+    print(f"report: {', '.join([str(directory / names[0]), *names[1:]])}")
     if not plots_available():
         print("plots are missing: test/install-deps bench installs what makes them")
     print(f"data:   {', '.join(sorted(path.name for path in directory.glob('*.csv')))}, raw/")

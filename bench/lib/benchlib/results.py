@@ -3,233 +3,15 @@
 a fixed list of workloads, whatever those show, and what the predecessors claimed beside today's
 values."""
 
-import math
 from dataclasses import dataclass
-from statistics import geometric_mean
 
 from . import BenchError
 from .page import Page, size_text
 from .reference import INDEX, PARTS, PLOT, WIRINGS, save
 from .report import number
-from .summary import Row, ratio
+from .summary import Row
 
 TESTED, BASE = "rawe", "tcp"
-HALF_FROM = "Uniband"  # whose curve shows where half the bandwidth is reached
-FOUR = ("Allreduce", "Alltoall", "Allgather", "Bcast")
-
-
-@dataclass
-class Claim:
-    """A predecessor's claim, and today's value."""
-
-    who: str
-    said: str
-    part: str  # of the reference run
-    today: object  # function of a Reference: rawe against btl/tcp in words; empty without values
-
-
-def _change(ratio):
-    """A time's ratio with its change in per cent."""
-    return f"{ratio:.2f} × ({100 * (ratio - 1):+.0f} %)"
-
-
-def found_at(reference, part, benchmark, size, metric="time_us", ranks=2):
-    """{transport: Median} of a comparison, or an empty dictionary."""
-    wanted = (benchmark, size, metric, ranks)
-    found = reference.select(
-        part, lambda key: (key.benchmark, key.size, key.metric.key, key.ranks) == wanted
-    )
-    return next(iter(found.values()), {})
-
-
-def time_at(part, benchmark, sizes):
-    """A function that gives the ratio of times at some sizes."""
-
-    def answer(reference):
-        parts = []
-        for size in sizes:
-            found = found_at(reference, part, benchmark, size)
-            value = ratio(found, TESTED, BASE)
-            if value is not None:
-                times = " against ".join(f"{found[name].median:.2f}" for name in (TESTED, BASE))
-                parts.append(f"{size_text(size)}: {_change(value)}, {times} µs")
-        return "; ".join(parts)
-
-    return answer
-
-
-def collectives(ranks):
-    """A function that gives the geometric mean over four collectives, 4 B to 64 KiB."""
-
-    def answer(reference):
-        texts, every = [], []
-        for benchmark in FOUR:
-            found = [
-                ratio(found_at(reference, "imb", benchmark, 1 << power, ranks=ranks), TESTED, BASE)
-                for power in range(2, 17)
-            ]
-            mine = [value for value in found if value]
-            if mine:
-                texts.append(f"{benchmark} {geometric_mean(mine):.2f}")
-                every += mine
-        if not every:
-            return ""
-        return f"{_change(geometric_mean(every))} ({', '.join(texts)})"
-
-    return answer
-
-
-def half_bandwidth_bytes(points):
-    """The message size at which half of the largest bandwidth is reached, from (bytes, MB/s)
-    points; between two of them on the straight line of a logarithmic axis. None without any."""
-    points = sorted(point for point in points if point[0] > 0)
-    if not points:
-        return None
-    half = max(rate for _, rate in points) / 2
-    before = None
-    for size, rate in points:
-        if rate >= half:
-            if before is None:
-                return float(size)
-            share = (half - before[1]) / (rate - before[1])
-            return 2 ** (math.log2(before[0]) + share * math.log2(size / before[0]))
-        before = (size, rate)
-    return None
-
-
-def half_bandwidth(part):
-    """A function that finds where half the bandwidth is reached."""
-
-    def wanted(key):
-        return (key.benchmark, key.ranks, key.metric.key) == (HALF_FROM, 2, "mbytes_per_s")
-
-    def answer(reference):
-        rows = reference.select(part, wanted).items()
-        texts = []
-        for name in (TESTED, BASE):
-            points = [(key.size, found[name].median) for key, found in rows if name in found]
-            size = half_bandwidth_bytes(points)
-            if size is None:
-                return ""
-            most = max(rate for _, rate in points)
-            texts.append(f"{name}: half of {most:,.0f} MB/s at {size:,.0f} B")
-        return "; ".join(texts)
-
-    return answer
-
-
-def program(part, name, metric, text_of):
-    """A function that gives `text_of` the ratio of a program's metric, for each case."""
-    wanted = (name, metric)
-
-    def answer(reference):
-        texts = []
-        found = reference.select(part, lambda key: (key.benchmark, key.metric.key) == wanted)
-        for key, one in found.items():
-            if (value := ratio(one, TESTED, BASE)) is not None:
-                size = f"class {key.size}, " if part == "nas" else ""
-                case = f"{size}{key.ranks} ranks on {key.hosts} hosts"
-                texts.append(f"{case}: {text_of(value)}")
-        return "; ".join(texts)
-
-    return answer
-
-
-def nas(name):
-    """A function that gives the gain in Mop/s of LU or SP."""
-    return program("nas", name, "mops", lambda value: f"{100 * (value - 1):+.1f} % Mop/s")
-
-
-def _against_lossless(percent, text_of, *key):
-    """A function that compares each transport's value under loss with the one without."""
-
-    def median(reference, loss, transport):
-        found = found_at(reference, f"loss-{loss}", *key).get(transport)
-        return found and found.median
-
-    def answer(reference):
-        texts = []
-        for transport in (TESTED, BASE):
-            clean, lossy = (median(reference, loss, transport) for loss in (0, percent))
-            if clean is None or (lossy is None and transport == TESTED):
-                return ""
-            # btl/tcp sometimes hangs under loss, and is left out after the second time.
-            texts.append(
-                f"{transport} " + ("did not end" if lossy is None else text_of(clean, lossy))
-            )
-        return "; ".join(texts)
-
-    return answer
-
-
-def times_lossless(percent):
-    """A function that counts the lossless half round trips of 1 B that one takes under loss."""
-    return _against_lossless(
-        percent,
-        lambda clean, lossy: f"{lossy / clean:.1f} × ({clean:.2f} to {lossy:.1f} µs)",
-        *("PingPong", 1),
-    )
-
-
-def share_lossless(percent):
-    """A function that gives the share of the lossless goodput that is left, window 64, 256 KiB."""
-    return _against_lossless(
-        percent,
-        lambda clean, lossy: f"{lossy / clean:.2f} ({clean:,.0f} to {lossy:,.0f} MB/s)",
-        *(HALF_FROM, 1 << 18, "mbytes_per_s"),
-    )
-
-
-SARDA = "Sarda 2003"
-HOEFLER = "Hoefler et al. 2006"
-CLAIMS = (
-    Claim(SARDA, "raw frames halve the round trip", "imb", time_at("imb", "PingPong", (1, 1024))),
-    Claim(HOEFLER, "latency -25 %", "switch", time_at("switch", "PingPong", (1,))),
-    Claim(
-        HOEFLER,
-        "time in the send call -50 % (MPI_Send)",
-        "seeds",
-        time_at("seeds", "SendCall", (64, 4096)),
-    ),
-    Claim(HOEFLER, "the same, MPI_Isend", "imb", time_at("imb", "Isend", (64, 4096))),
-    Claim(HOEFLER, "NAS LU +8 %", "nas", nas("LU")),
-    Claim(HOEFLER, "NAS SP +16 %", "nas", nas("SP")),
-    Claim(
-        HOEFLER,
-        "ABINIT's run time nearly halved on 4 nodes",
-        "apps",
-        program("apps", "abinit", "mpirun_s", _change),
-    ),
-    Claim(
-        "Chang et al. 1996",
-        "collectives gain from reliable frames (time, 4 B to 64 KiB, 4 ranks on 4 hosts)",
-        "imb",
-        collectives(4),
-    ),
-    Claim(
-        "Chang et al. 1996, GAMMA 1996",
-        "half the bandwidth is reached with small messages",
-        "imb",
-        half_bandwidth("imb"),
-    ),
-    Claim(
-        "GAMMA 1996",
-        "ping-pong with cold caches",
-        "seeds",
-        time_at("seeds", "CacheCold", (1, 1024)),
-    ),
-)
-# The cost of random loss in each direction, which the predecessors did not measure.
-LOSS = tuple(
-    Claim(f"{percent} % loss", said, f"loss-{percent}", today(percent))
-    for percent in (1, 5)
-    for said, today in (
-        ("mean half round trip of 1 B, times the lossless one", times_lossless),
-        ("goodput, 64 messages of 256 KiB in flight, share of the lossless one", share_lossless),
-    )
-)
-
-
 K, M = 1 << 10, 1 << 20
 # Benchmark, sizes, metric: of each wiring.
 PATTERNS = (
@@ -252,7 +34,44 @@ TITLES = {
     "BibandCold": "streams both ways, cold",
     "sender": "the sender computes",
     "receiver": "the receiver computes",
+    "SendCall": "time in MPI_Send",
+    "CacheCold": "half round trip, cold caches",
 }
+FOUR = ("Allreduce", "Alltoall", "Allgather", "Bcast")
+# What the predecessors claimed, the part that has today's values, ranks, and rows as in PATTERNS.
+CLAIMS = (
+    ("Sarda 2003, half the time", "imb", 2, (("PingPong", (1, K), "time_us"),)),
+    ("Hoefler et al. 2006, -25 %", "switch", 2, (("PingPong", (1,), "time_us"),)),
+    ("Hoefler et al. 2006, -50 %", "seeds", 2, (("SendCall", (64, 4 * K), "time_us"),)),
+    ("Hoefler et al. 2006, -50 %", "imb", 2, (("Isend", (64, 4 * K), "time_us"),)),
+    (
+        "Chang et al. 1996, faster collectives",
+        "imb",
+        4,
+        tuple((name, (64, 4 * K, 64 * K), "time_us") for name in FOUR),
+    ),
+    (
+        "Chang et al. 1996, GAMMA 1996, half the bandwidth with small messages",
+        "imb",
+        2,
+        (("Uniband", (K, 4 * K, 16 * K, 4 * M), "mbytes_per_s"),),
+    ),
+    ("GAMMA 1996", "seeds", 2, (("CacheCold", (1, K), "time_us"),)),
+)
+OF_PROGRAMS = (
+    "Hoefler et al. 2006 also claimed +8 % for NAS LU, +16 % for NAS SP, and nearly half of "
+    "ABINIT's run time on 4 nodes: see the table of programs."
+)
+# The cost of random loss in each direction, which the predecessors did not measure.
+LOSS = tuple(
+    (
+        f"{percent} % loss",
+        f"loss-{percent}",
+        2,
+        (("PingPong", (1,), "time_us"), ("Uniband", (256 * K,), "mbytes_per_s")),
+    )
+    for percent in (0, 1, 5)
+)
 NAMES = {"lammps": "LAMMPS", "abinit": "ABINIT", "hpcc": "HPL", "netpipe": "NetPIPE"}
 ALSO = {"abinit": {"mpirun_s": "whole run"}}  # program -> further metrics with their names
 STREAM, COLD = TITLES["Uniband"], TITLES["UnibandCold"]
@@ -299,14 +118,17 @@ class Line:
     @property
     def verdict(self):
         """The gain in a word."""
+        if self.gain is None:
+            return f"{BASE} did not end"  # btl/tcp sometimes hangs under loss
         if not self.row.differs(TESTED):
             return "no difference shown"
         return "better" if self.gain > 1 else "**worse**"
 
     def cells(self):
         """Both values, the gain and the verdict, as texts."""
-        values = [f"{number(self.row.median(name))} {self.unit}" for name in (BASE, TESTED)]
-        return [*values, f"{self.gain:.2f}", self.verdict]
+        values = [self.row.median(name) for name in (BASE, TESTED)]
+        texts = ["-" if value is None else f"{number(value)} {self.unit}" for value in values]
+        return [*texts, "-" if self.gain is None else f"{self.gain:.2f}", self.verdict]
 
     def mark(self):
         """The gain as one text: a loss in bold, with a tilde what is no difference."""
@@ -321,24 +143,36 @@ def _line(title, key, found):
     return Line(title, key.metric.unit, row) if row.gain(TESTED) else None
 
 
-def patterns(reference, wiring, mtu):
-    """The Lines that a reference run has of a wiring and an MTU."""
-    parts = [WIRINGS[wiring, mtu]]
-    if (wiring, mtu) == next(iter(WIRINGS)):
-        parts.append("overlap")  # measured in this wiring only
-    wanted = [(name, size, metric) for name, sizes, metric in PATTERNS for size in sizes]
+def _lines(reference, part, ranks, rows):
+    """The keys and medians of a part that rows as in PATTERNS name, in their order, by titles."""
+    wanted = [(name, size, metric) for name, sizes, metric in rows for size in sizes]
 
     def place(key):
         return key.benchmark, key.size, key.metric.key
 
-    found = {}
-    for part in parts:
-        found |= reference.select(part, lambda key: key.ranks == 2 and place(key) in wanted)
-    lines = [
-        _line(f"{size_text(key.size)}, {TITLES[key.benchmark]}", key, found[key])
+    found = reference.select(part, lambda key: key.ranks == ranks and place(key) in wanted)
+    return {
+        f"{size_text(key.size)}, {TITLES.get(key.benchmark, key.benchmark)}": (key, found[key])
         for key in sorted(found, key=lambda key: wanted.index(place(key)))
+    }
+
+
+def patterns(reference, wiring, mtu):
+    """The Lines that a reference run has of a wiring and an MTU."""
+    found = _lines(reference, WIRINGS[wiring, mtu], 2, PATTERNS)
+    if (wiring, mtu) == next(iter(WIRINGS)):
+        found |= _lines(reference, "overlap", 2, PATTERNS)  # measured in this wiring only
+    return [line for title, one in found.items() if (line := _line(title, *one))]
+
+
+def claimed(reference, claims):
+    """The Lines of claims; under loss, also those that only rawe has."""
+    return [
+        Line(f"{said}: {title}", key.metric.unit, Row([title], key, found, BASE))
+        for said, part, ranks, rows in claims
+        for title, (key, found) in _lines(reference, part, ranks, rows).items()
+        if TESTED in found
     ]
-    return [line for line in lines if line]
 
 
 def _programs(reference, part):
@@ -392,30 +226,18 @@ def readme_lines(references):
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 LICENCE = "<!-- SPDX-License-Identifier: BSD-3-Clause -->\n"
 NOTE = "<!-- Made by bench/results-page from results/; do not edit. -->\n"
-NOT_MEASURED = "not measured yet"
 WORDS = {
     "cut": "the sender cuts batches, the receiver merges frames, as with real NICs",
     "whole": "batches travel whole, as between virtual NICs",
     "none": "no offloads",
 }
 PEER_ROWS = (
-    ("PingPong", "time_us", (1, 1 << 10, 16 << 10, 64 << 10, 4 << 20)),
-    ("Uniband", "messages_per_s", (64,)),
-    ("Uniband", "mbytes_per_s", (16 << 10, 256 << 10, 4 << 20)),
+    ("PingPong", (1, K, 16 * K, 64 * K, 4 * M), "time_us"),
+    ("Uniband", (64,), "messages_per_s"),
+    ("Uniband", (16 * K, 256 * K, 4 * M), "mbytes_per_s"),
 )
 COMPUTES = "Where one side computes, for 40 ms at a time, it is the other side's time."
 ABOVE = "AMD's and Intel's processors differ above 64 KiB"
-
-
-def _rows(runs, wanted):
-    """Source, claim, today's values, the command."""
-    rows = []
-    for claim in wanted:
-        found = [(run, text) for run in runs if (text := claim.today(run))]
-        values = [f"{run.maker}: {text}" if len(runs) > 1 else text for run, text in found]
-        command = f"`{' '.join(PARTS[claim.part])}`"
-        rows.append([claim.who, claim.said, "; ".join(values) or NOT_MEASURED, command])
-    return rows
 
 
 def _tables(page, runs, part, title, words=""):
@@ -482,14 +304,9 @@ def _peers(page, runs):
     for part, wiring in (("transports-cut", "cut"), ("transports", "whole")):
         for run in runs:
             lines, names = [], {}
-            for benchmark, metric, sizes in PEER_ROWS:
-                for size in sizes:
-                    found = found_at(run, part, benchmark, size, metric)
-                    if found:
-                        unit = {"time_us": "µs", "messages_per_s": "messages/s"}.get(metric, "MB/s")
-                        title = f"{size_text(size)}, {TITLES[benchmark]}, {unit}"
-                        lines.append((title, found))
-                        names |= found
+            for title, (key, found) in _lines(run, part, 2, PEER_ROWS).items():
+                lines.append((f"{title}, {key.metric.unit}", found))
+                names |= found
             if lines:
                 page.heading(f"{run.maker}, {wiring}", 3)
                 page.table(["workload", *names], _cells(lines, names))
@@ -518,13 +335,14 @@ def results_page(runs):
         )
     else:
         _measured(page, runs)
-    page.heading("Claims")
-    page.text("A ratio is rawe's median divided by tcp's: of times, below 1 is faster.")
-    heads = ["who", "claim", "rawe against btl/tcp", "repeat it with"]
-    page.table(heads, _rows(runs, CLAIMS), texts=4)
-    page.heading("Under loss")
-    heads[:2] = ["loss in each direction", "metric"]
-    page.table(heads, _rows(runs, LOSS), texts=4)
+    for title, claims, words in (
+        ("Claims of the predecessors", CLAIMS, OF_PROGRAMS),
+        ("Under loss in each direction", LOSS, "Times are means: rare but long waits count."),
+    ):
+        page.heading(title)
+        if not _gains(page, runs, lambda run, c=claims: claimed(run, c)):
+            page.text("Not measured yet.")
+        page.text(words)
     if runs:
         _parts(page, runs)
         _tables(page, runs, "instructions", "Instructions of the core")
