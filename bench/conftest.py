@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of several folders share."""
+"""Fixtures for the tests of several folders."""
 
 import pytest
 

@@ -119,15 +119,14 @@ class RatesDriver(CaseDriver):
         "operations over raw Ethernet frames (rawe) against TCP."
     )
     epilog = (
-        "messages: rank 0 sends to rank 1 while one of them, or both, compute for 40 ms. Shown is\n"
-        "how long the other rank waits or, where both compute, what is left to wait for\n"
-        "afterwards. collectives: of nonblocking ones the share that went on while both computed.\n"
-        "With --transports tcp,rawe,async a thread makes progress meanwhile in the last one.\n"
-        "threads: rank 0 sends under MPI_THREAD_MULTIPLE. Ranks have a core each, so\n"
-        "threads of a rank share one where there are two. windows: rank 0 accesses the window of\n"
-        "rank 1. Open MPI 4.1 makes messages of the operations (osc/pt2pt), over rawe unless the\n"
-        "environment has OMPI_MCA_btl_rawe_windows=1; 5.0 does so below its osc/rdma (am-rdma),\n"
-        "over tcp."
+        "messages: rank 0 sends to rank 1 while one or both of them compute for 40 ms. The value\n"
+        "is the wait of the other rank or, if both compute, the wait after the computation.\n"
+        "collectives: the share of a nonblocking collective that overlaps with computing.\n"
+        "--transports tcp,rawe,async adds rawe with a progress thread.\n"
+        "threads: rank 0 sends under MPI_THREAD_MULTIPLE. Each rank has one core, which its\n"
+        "threads share. windows: rank 0 accesses the window of rank 1. Open MPI 4.1 turns the\n"
+        "operations into messages (osc/pt2pt), over rawe unless the environment has\n"
+        "OMPI_MCA_btl_rawe_windows=1; 5.0 does so below its osc/rdma (am-rdma), over tcp."
     )
     page_title = "Computing, threads and windows over raw Ethernet frames and over TCP"
     programs: ClassVar = {

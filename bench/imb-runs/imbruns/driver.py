@@ -86,7 +86,7 @@ def _hosts_in(hostfile):
 
 
 def _collectives(options):
-    """Is it the suite of collectives, which are compared without multicast, too?"""
+    """Return true for the suite of collectives, which is also compared without multicast."""
     return options.suite == "collectives" and not options.benchmarks
 
 
@@ -309,5 +309,5 @@ class ImbDriver(Driver):
 
 
 def _wiring(about):
-    """What --nic said of the virtual hosts' NICs, or None when nothing was said."""
+    """Return the value of --nic, or None."""
     return about.get("shape", {}).get("nic")

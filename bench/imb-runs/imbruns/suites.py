@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which benchmarks a suite runs, over which sizes."""
+"""The suites: benchmarks and message sizes."""
 
 from dataclasses import dataclass, replace
 

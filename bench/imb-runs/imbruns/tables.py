@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which values of the benchmarks are shown, under which titles, in which plots."""
+"""The selection of values for tables and plots, and their titles."""
 
 from benchlib.page import Line, LineChart, size_text
 from benchlib.summary import Row, Table
@@ -42,7 +42,7 @@ def title_of(benchmark, ranks, metric):
 
 
 def is_shown(key):
-    """Whether a benchmark's metric counts at a size."""
+    """Return true if a benchmark's metric is shown at this size."""
     benchmark, size, metric = key.benchmark, key.size, key.metric.key
     if benchmark in WINDOWED:
         return metric == ("messages_per_s" if size < RATE_BELOW else "mbytes_per_s")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the drivers of bench/ share."""
+"""The library of the drivers in bench/."""
 
 
 class BenchError(Exception):

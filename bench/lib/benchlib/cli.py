@@ -66,7 +66,7 @@ def _measure(driver, options, journal, record):
 
 
 def _about(driver, options, record, setup):
-    """What the report says beside the CSV files."""
+    """Collect what the report needs besides the CSV files."""
     interrupted = ""
     if record.interrupted:
         interrupted = f"Interrupted after {len(record.done)} of {record.planned} runs."

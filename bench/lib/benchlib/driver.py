@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a comparison has to know of the programs that it runs; and the driver of programs that are
-compared as a whole."""
+"""The base of all drivers, and the driver of programs that are compared as a whole."""
 
 import math
 from typing import ClassVar
@@ -33,7 +32,7 @@ class Driver:
         """Add the driver's own options."""
 
     def transports(self, options):
-        """Which are compared when none is named."""
+        """Return the transports to compare by default."""
         return ["tcp", "rawe"]
 
     def finish(self, parser, options):
@@ -60,8 +59,8 @@ class Driver:
         return ()
 
     def read(self, run, outcome, earlier):
-        """What a run gave; `earlier` are the Done before it. BenchError when the output is not
-        complete, session.Rejected when it is wrong."""
+        """Read the result of a run; `earlier` are the Done before it. BenchError when the output is
+        not complete, session.Rejected when it is wrong."""
         raise NotImplementedError
 
     def line_of(self, done):
@@ -114,7 +113,7 @@ WHOLE = Metric("mpirun_s", "whole run of mpirun", "s", False)
 
 
 def _differences(program, steady, others):
-    """Which results of the computation differ from those of an earlier run, as text."""
+    """Describe the results that differ from those of an earlier run."""
     found = []
     for name, value in steady.items():
         wanted = others.get(name, value)

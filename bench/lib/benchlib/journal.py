@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a comparison keeps on disk while it runs, so that it can continue after an interruption.
+"""The files of a running comparison, from which it can continue after an interruption.
 
 setup.json     command line, directory, start, digest of the plan
 runs.jsonl     one line for each finished run: its place in the plan, and how it ended
@@ -59,7 +59,7 @@ class Journal:
         partial.replace(self.directory / SETUP)
 
     def setup(self):
-        """What create() was given."""
+        """Read what create() wrote."""
         try:
             return json.loads((self.directory / SETUP).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:

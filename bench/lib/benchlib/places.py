@@ -28,7 +28,7 @@ ROOT_VARIABLES = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
 
 @dataclass
 class Outcome:
-    """How one mpirun ended, or several, one after the other."""
+    """The outcome of one mpirun, or of several in succession."""
 
     status: int
     output: str

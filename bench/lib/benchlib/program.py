@@ -20,7 +20,7 @@ def count_text(number, noun):
 
 @dataclass(frozen=True)
 class Case:
-    """What is compared: a program with its problem, ranks and hosts."""
+    """A program with its problem size, ranks and hosts."""
 
     program: str
     size: str  # of the problem; empty where the program has no sizes
@@ -42,7 +42,7 @@ class Case:
 
     @property
     def shares_hosts(self):
-        """Whether several ranks may be on one host."""
+        """True if several ranks may share a host."""
         return self.hosts == 0 or self.ranks > self.hosts
 
 
@@ -96,7 +96,7 @@ class Check:
 
 @dataclass
 class Result:
-    """What one run gave. `steady` are results of its computation: the same in all good runs."""
+    """The result of one run. `steady` are computed values, which are equal in all good runs."""
 
     metrics: dict = field(default_factory=dict)  # key -> value
     checks: list = field(default_factory=list)
@@ -104,7 +104,7 @@ class Result:
 
     @property
     def failed_checks(self):
-        """What did not hold, as text; empty when all was well."""
+        """Describe the failed checks; empty when all passed."""
         return "; ".join(
             f"{check.what}: {check.detail or 'failed'}" for check in self.checks if not check.passed
         )

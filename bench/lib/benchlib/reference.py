@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The reference runs: their parts, and what is kept of them below results/.
+"""The reference runs: their parts, and the files kept below results/.
 
 results/<date>-<maker>/reference.json   date, machine, commit; command and medians of each part
 results/<date>-<maker>/plot.svg         time and bandwidth over message size, of PLOTTED
@@ -130,7 +130,7 @@ class Reference:
         return maker_of(self.index["machine"])
 
     def part(self, name):
-        """What is kept of a part; empty when it was not measured."""
+        """Return the index entry of a part; empty when it was not measured."""
         return self.index["parts"].get(name, {})
 
     def medians(self, part):
@@ -138,14 +138,14 @@ class Reference:
         return _medians_of(self.part(part).get("medians", ()))
 
     def select(self, part, wanted):
-        """The medians of a part whose key is `wanted`, and remember that a page shows them."""
+        """Return the medians of a part whose key is `wanted`; they count as shown by a page."""
         found = {key: one for key, one in self.medians(part).items() if wanted(key)}
         self.shown.setdefault(part, set()).update(found)
         return found
 
     def condense(self):
-        """Drop the medians that select() has not given. Where it has given none of a part, those at
-        the sizes that reports print stay."""
+        """Drop the medians that no page shows. A part that no page shows keeps the sizes that
+        reports print."""
         for name, part in self.index["parts"].items():
             if "medians" in part:
                 shown = self.shown.get(name)

@@ -27,7 +27,7 @@ def save_about(directory, about):
 
 
 def load_about(directory):
-    """What save_about() kept."""
+    """Read what save_about() wrote."""
     try:
         return json.loads((Path(directory) / ABOUT).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -76,7 +76,7 @@ def spread_text(spread):
 
 
 def sense_of(table):
-    """What a ratio's direction means."""
+    """Say which direction of a ratio is better."""
     if table.lower_is_better is None:
         return "see the last column"
     return "below 1 is faster" if table.lower_is_better else "above 1 is faster"

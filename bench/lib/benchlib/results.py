@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is made from the reference runs: doc/results.md and the README's table. They hold
-a fixed list of workloads, whatever those show, and what the predecessors claimed beside today's
-values."""
+"""Makes doc/results.md and the README's table from the reference runs. They show a fixed list of
+workloads, whatever the results, and the claims of the predecessors beside today's values."""
 
 from dataclasses import dataclass
 
@@ -112,7 +111,7 @@ class Line:
 
     @property
     def gain(self):
-        """How many times better rawe is; below 1 it is worse."""
+        """The factor by which rawe is better; below 1 it is worse."""
         return self.row.gain(TESTED)
 
     @property
@@ -413,7 +412,7 @@ def _plot(run):
 
 
 def readme_block(runs):
-    """What stands between the README's marks."""
+    """Return the text between the README's marks."""
     page = Page("")
     if not runs:
         page.text(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes the runs of a plan that are missing, keeps what each gave, and shows how far it is."""
+"""Makes the missing runs of a plan, keeps their results, and shows the progress."""
 
 import re
 import shutil
@@ -38,7 +38,7 @@ class Done:
 
 @dataclass
 class Record:
-    """What a session did."""
+    """The progress and results of a session."""
 
     done: list = field(default_factory=list)
     unavailable: dict = field(default_factory=dict)  # transport -> reason
@@ -52,7 +52,7 @@ class Record:
         return [one for one in self.done if one.failure]
 
     def problems(self):
-        """What went wrong, as sentences."""
+        """Return all problems as sentences."""
         found = [
             f"**{transport}** was not measured: {reason}."
             for transport, reason in self.unavailable.items()
@@ -221,7 +221,7 @@ class Progress:
 
 
 def failure_text(done):
-    """What a person needs to know of a failed run."""
+    """Describe a failed run for people."""
     lines = [f"FAILED: {describe(done.run)}: {done.failure}"]
     lines += [f"    | {line}" for line in done.last_lines]
     lines += [f"  its output: {done.raw}", f"  repeat it with: {done.command}"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a comparison found: the medians over its rounds, their CSV files, and tables of them.
+"""The medians of a comparison over its rounds, their CSV files, and tables of them.
 
 samples.csv    key, transport, round_1 ... round_N: every value
 medians.csv    key, then for each transport its median, range, number of rounds, and the
@@ -36,7 +36,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Key:
-    """What is measured."""
+    """The identity of a measured value."""
 
     benchmark: str
     size: object  # bytes of a message, or the name of a problem's size
@@ -132,7 +132,7 @@ def write_medians(path, medians):
 
 
 def read_medians(path):
-    """What write_medians() was given."""
+    """Read what write_medians() wrote."""
     medians = {}
     try:
         with open(path, encoding="utf-8", newline="") as file:
@@ -183,7 +183,7 @@ class Row:
         return ratio(self.found, name, self.base)
 
     def gain(self, name):
-        """How many times better a transport is than the base: above 1 is better, for times and
+        """The factor by which a transport is better than the base: above 1 is better, for times and
         rates alike. None without a ratio, and for a metric that knows no better."""
         value = self.ratio(name)
         better = self.key.metric.higher_is_better
@@ -196,7 +196,7 @@ class Row:
         return self.found[name].interval if name in self.found else None
 
     def differs(self, name):
-        """Whether the ratio shows a difference."""
+        """True if the ratio shows a difference."""
         return differs(self.interval(name))
 
 
@@ -235,12 +235,12 @@ class Table:
 
     @property
     def has_baseline(self):
-        """Whether at least one row has a baseline."""
+        """True if at least one row has a baseline."""
         return any(BASELINE in row.found for row in self.rows)
 
     @property
     def lower_is_better(self):
-        """Whether lower is better in all rows; None where they differ."""
+        """True if lower is better in all rows; None where they differ."""
         senses = {row.key.metric.higher_is_better for row in self.rows}
         return not senses.pop() if len(senses) == 1 and None not in senses else None
 
@@ -321,7 +321,7 @@ def interval(values, base):
 
 
 def differs(doubt):
-    """Whether an interval shows a difference: it does not contain 1. A single round shows none."""
+    """Return true if an interval shows a difference, because it does not contain 1."""
     return doubt is not None and not doubt[0] <= 1 <= doubt[1]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the small benchmarks share that are no comparisons: command line, build, table, CSV file."""
+"""Common parts of the small benchmarks: command line, build, table, CSV file."""
 
 import argparse
 import subprocess
