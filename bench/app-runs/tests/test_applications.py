@@ -50,14 +50,6 @@ def test_parse__an_unknown_application_is_refused(capsys):
     assert "doom is no application" in capsys.readouterr().err
 
 
-FILES = {
-    "netpipe": "netpipe.txt",
-    "lammps": "lammps.txt",
-    "abinit": "abinit.txt",
-    "bitonic": "bitonic.txt",
-    "cannon": "cannon.txt",
-    "hpcc": "hpccoutf.txt",
-}
 READ_RANKS = {"bitonic": 4, "cannon": 4}
 VALUES = {
     # The mean of the eleven sizes below 64 bytes; the others stand in one line each.
@@ -92,9 +84,9 @@ def read(app, text):
     return PROGRAMS[app].read(text, {}, case)
 
 
-@pytest.mark.parametrize("app", FILES)
+@pytest.mark.parametrize("app", PROGRAMS)
 def test_read__a_good_run_passes_and_has_the_values_that_the_program_prints(sample_output, app):
-    result = read(app, sample_output(FILES[app]))
+    result = read(app, sample_output(f"{app}.txt"))
     assert result.failed_checks == ""
     assert result.metrics == pytest.approx(VALUES[app])
     assert set(result.metrics) == {metric.key for metric in PROGRAMS[app].metrics}
@@ -140,15 +132,15 @@ def test_read__what_has_to_be_the_same_in_all_runs(sample_output):
     ],
 )
 def test_read__a_check_that_fails_is_named(sample_output, app, pattern, replacement, complaint):
-    text = sample_output(FILES[app])
+    text = sample_output(f"{app}.txt")
     spoilt, count = re.subn(pattern, replacement, text)
     assert count > 0 and spoilt != text
     assert complaint in read(app, spoilt).failed_checks
 
 
-@pytest.mark.parametrize("app", FILES)
+@pytest.mark.parametrize("app", PROGRAMS)
 def test_read__half_an_output_is_an_error(sample_output, app):
-    text = sample_output(FILES[app])
+    text = sample_output(f"{app}.txt")
     with pytest.raises(BenchError, match="the output has no"):
         read(app, text[: len(text) // 3])
     with pytest.raises(BenchError, match="printed nothing"):

@@ -16,7 +16,7 @@ from benchlib.program import HOSTS_MOST, Case, Run
 from benchlib.session import Rejected
 from benchlib.summary import Key
 
-from . import output, suites, tables
+from . import benchmarks, output
 
 ALL_RANKS = (2, 4, 8)  # of suite all
 COLLECTIVES_HOSTS = 4  # where coll/rawe begins to multicast
@@ -61,7 +61,7 @@ def real_imb():
 
 def _benchmarks(text):
     try:
-        return [suites.benchmark_named(name) for name in text.split(",") if name.strip()]
+        return [benchmarks.benchmark_named(name) for name in text.split(",") if name.strip()]
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
@@ -127,7 +127,7 @@ class ImbDriver(Driver):
 
     def add_options(self, parser):
         add = parser.add_argument
-        add("--suite", choices=tuple(suites.SUITES), default="default")
+        add("--suite", choices=tuple(benchmarks.SUITES), default="default")
         add("--benchmarks", type=_benchmarks, metavar="A,B", help="instead of a suite")
         add("--msglog", type=_msglog, metavar="LOW:HIGH", help="sizes 0, 2^LOW..2^HIGH")
         add("--time", type=seconds, help="most seconds for a size (default 0.02; with --rate 1)")
@@ -148,9 +148,9 @@ class ImbDriver(Driver):
         options.iterations = options.iterations or (200 if options.quick else 1000)
         options.baseline_time = 0.01 if options.quick else 0.02
         options.baseline = options.baseline and not _collectives(options)
-        options.parts = suites.parts_of(options.suite, options.benchmarks or (), options.msglog)
+        options.parts = benchmarks.parts_of(options.suite, options.benchmarks or (), options.msglog)
         if options.receive_buffers:
-            options.parts = suites.with_cold(options.parts)
+            options.parts = benchmarks.with_cold(options.parts)
         self.receive_buffers = options.receive_buffers
         options.cases = [Case("all", "", *group) for group in options.groups]
         options.left_out = []
@@ -178,7 +178,7 @@ class ImbDriver(Driver):
         runs = []
         for group in options.groups:
             is_first = group == options.groups[0]
-            parts = suites.parts_for(options.parts, is_first)
+            parts = benchmarks.parts_for(options.parts, is_first)
             for number in range(1, options.rounds + 1):
                 if options.baseline and is_first:
                     runs += self._baseline_runs(options, number, interface, group[1])
@@ -205,13 +205,13 @@ class ImbDriver(Driver):
         groups = [(own, list(part.benchmarks))]
         if imb != own:
             groups = [
-                (imb, [name for name in part.benchmarks if name not in suites.OWN_ONLY]),
-                (own, [name for name in part.benchmarks if name in suites.OWN_ONLY]),
+                (imb, [name for name in part.benchmarks if name not in benchmarks.OWN_ONLY]),
+                (own, [name for name in part.benchmarks if name in benchmarks.OWN_ONLY]),
             ]
         calls = []
         for program, names in groups:
             limit = options.time if program == own else max(options.time, IMB_SECONDS)
-            cold = options.receive_buffers and set(names) & set(suites.COLD.values())
+            cold = options.receive_buffers and set(names) & set(benchmarks.COLD.values())
             extra = ["-receive_buffers", str(options.receive_buffers)] if cold else []
             extra += ["-check"] if options.check and program == own else []
             if names:
@@ -242,11 +242,11 @@ class ImbDriver(Driver):
         found = {}
         for one in done:
             for sample in one.result or ():
-                metric, hosts = suites.METRICS[sample.metric], one.run.case.hosts
+                metric, hosts = benchmarks.METRICS[sample.metric], one.run.case.hosts
                 key = Key(sample.benchmark, sample.size, sample.processes, hosts, metric)
                 rounds = found.setdefault(key, {}).setdefault(one.run.transport, {})
                 rounds[one.run.round] = sample.value
-        order = {name: index for index, name in enumerate(suites.BENCHMARKS)}
+        order = {name: index for index, name in enumerate(benchmarks.BENCHMARKS)}
 
         def place(key):
             known = order.get(key.benchmark, len(order))
@@ -271,7 +271,7 @@ class ImbDriver(Driver):
 
     def tables(self, medians, about):
         self.shown = medians
-        return tables.tables_of(medians, about)
+        return benchmarks.tables_of(medians, about)
 
     def texts(self, found, about):
         wiring = _wiring(about)
@@ -295,15 +295,15 @@ class ImbDriver(Driver):
         )
 
     def body(self, page, found, about):
-        chosen = tables.panels(self.shown)
+        chosen = benchmarks.panels(self.shown)
         for is_collective, file, words in (
             (False, "plot.svg", "Time and bandwidth over message size"),
             (True, "collectives.svg", "Collectives: time over message size"),
         ):
             several = [
-                tables.panel_chart(self.shown, panel, about["transports"])
+                benchmarks.panel_chart(self.shown, panel, about["transports"])
                 for panel in chosen
-                if (panel[0] in suites.COLLECTIVES) == is_collective
+                if (panel[0] in benchmarks.COLLECTIVES) == is_collective
             ]
             page.charts(several, file, words)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of driver.py and suites.py: options of imb-runs, and which programs run in which order."""
+"""Tests of the options of imb-runs, of its suites, and of which programs run in which order."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from benchlib import options as command_line
 from benchlib.places import Outcome
 from benchlib.session import Rejected
 from benchlib.transports import COMPONENT
-from imbruns import suites
+from imbruns import benchmarks
 from imbruns.driver import IMB_SECONDS, ImbDriver
 
 PROGRAMS = {"own": "/b/rawe-imb", "imb": "/b/rawe-imb", "pingpong": "/b/pp", "stream": "/b/st"}
@@ -105,7 +105,7 @@ def test_plan__real_imb_does_not_get_benchmarks_that_only_rawe_imb_has():
     for run in plan("--transports", "tcp", "--no-baseline", imb="/i/IMB-MPI1"):
         words = words_of(run)
         program = next(word for word in words if word in by_program)
-        by_program[program] += [word for word in words if word in suites.BENCHMARKS]
+        by_program[program] += [word for word in words if word in benchmarks.BENCHMARKS]
     assert by_program["/b/rawe-imb"] == ["Isend"]
     assert "PingPong" in by_program["/i/IMB-MPI1"] and "Isend" not in by_program["/i/IMB-MPI1"]
 
@@ -176,8 +176,8 @@ def test_read__values_wrong_contents_and_nothing():
         read("mpirun: no")
 
 
-@pytest.mark.parametrize("suite", suites.SUITES)
+@pytest.mark.parametrize("suite", benchmarks.SUITES)
 def test_parts__every_suite_names_known_benchmarks(suite):
-    for part in suites.parts_of(suite):
-        assert set(part.benchmarks) <= set(suites.BENCHMARKS)
+    for part in benchmarks.parts_of(suite):
+        assert set(part.benchmarks) <= set(benchmarks.BENCHMARKS)
         assert 0 <= part.low <= part.high <= 30

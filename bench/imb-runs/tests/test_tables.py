@@ -10,10 +10,10 @@ from benchlib import page, report, summary
 from benchlib.program import Case, Run
 from benchlib.session import Done, Record
 from benchlib.transports import order
-from imbruns import tables
+from imbruns import benchmarks
+from imbruns.benchmarks import METRICS
 from imbruns.driver import ImbDriver
 from imbruns.output import Sample
-from imbruns.suites import METRICS
 
 TRANSPORTS = ["tcp", "rawe"]
 ABOUT = {
@@ -97,7 +97,7 @@ def test_tables__a_transport_without_values_has_no_column(done):
     ],
 )
 def test_is_shown__what_is_communication(benchmark, ranks, size, metric, shown):
-    assert tables.is_shown(summary.Key(benchmark, size, ranks, 2, METRICS[metric])) == shown
+    assert benchmarks.is_shown(summary.Key(benchmark, size, ranks, 2, METRICS[metric])) == shown
 
 
 def test_terminal_table__one_line_a_size_with_ratio_and_baseline(found):
