@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import ClassVar
 
-from benchlib.program import Check, Program, Result, compile_mpi, incomplete, result_lines
+from benchlib.program import Check, Program, Result, compile_mpi, incomplete, npb_result
 from benchlib.summary import Metric
 
 
@@ -447,24 +447,8 @@ class Kernel(Application):
         return [[found, *(str(number) for number in self.sizes[case.size])]]
 
     def read(self, output, files, case):
-        needed = ("Total processes", "Time in seconds", self.rate, "MPI share (%)", "Verification")
-        found = result_lines(output, needed)
-        return Result(
-            {
-                "rate": float(found[self.rate]),
-                "seconds": float(found["Time in seconds"]),
-                "mpi_percent": float(found["MPI share (%)"]),
-            },
-            [
-                Check(
-                    "processes", found["Total processes"] == str(case.ranks),
-                    found["Total processes"],
-                ),
-                Check(
-                    "verification", found["Verification"] == "SUCCESSFUL", found["Verification"]
-                ),
-            ],
-        )  # fmt: skip
+        names = {"rate": self.rate, "seconds": "Time in seconds", "mpi_percent": "MPI share (%)"}
+        return npb_result(output, case, names, (*names.values(), "Verification"))
 
 
 class Bitonic(Kernel):

@@ -179,6 +179,21 @@ def result_lines(output, needed):
     return found
 
 
+def npb_result(output, case, names, needed=()):
+    """Read result lines in NPB's layout. `names` maps keys of metrics to lines, of which `needed`
+    must be there."""
+    found = result_lines(output, ("Total processes", *needed))
+    verdict = found.get("Verification", "NOT PERFORMED")
+    processes = found["Total processes"]
+    return Result(
+        {key: float(found[name]) for key, name in names.items() if name in found},
+        [
+            Check("processes", processes == str(case.ranks), processes),
+            Check("verification", verdict == "SUCCESSFUL", verdict),
+        ],
+    )
+
+
 FLAGS = ("-O3", "-std=c11")
 
 
