@@ -146,6 +146,18 @@ TEST(rawe_health_lose__again_asks_at_once)
     assert_int_equal(asked, 3);
 }
 
+TEST(rawe_health_lose__time_in_which_we_did_not_run_makes_no_question_rarer)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        set_up();
+        rawe_health_lose(&health, now_ns);
+        run(i * 100 * MS, false, true);
+        now_ns += 60000 * MS;
+        run(210 * MS, true, true);
+        assert_int_equal(last, RAWE_HEALTH_RECOVERED);
+    }
+}
+
 /** Time from when it answers again until it is used, after a failure by silence. */
 static uint64_t recovery_ns(void)
 {

@@ -107,9 +107,11 @@ static enum rawe_health_verdict check_suspect(struct rawe_health *health, uint64
 static enum rawe_health_verdict check_down(struct rawe_health *health, uint64_t pong_ns,
                                            uint64_t now_ns)
 {
-    if (now_ns < rawe_health_due_ns(health)) {
+    const uint64_t due_ns = rawe_health_due_ns(health);
+    if (now_ns < due_ns) {
         return RAWE_HEALTH_NOTHING;
     }
+    health->since_ns += now_ns - due_ns; /* while we did not run, no PING became rarer */
     bool answered = health->asked_ns != 0 && pong_ns >= health->asked_ns;
     health->answers = answered ? (uint8_t)(health->answers + 1) : 0;
     unsigned wanted = health->lossy ? LOSSY_ANSWERS_WANTED : ANSWERS_WANTED;
