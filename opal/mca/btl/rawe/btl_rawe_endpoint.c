@@ -328,20 +328,29 @@ void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, co
     }
 }
 
+/** Watch the peer's responder at this address, unless `*watch` does. NULL when out of memory. */
+static struct rawe_watch *watch_at(const mca_btl_base_endpoint_t *endpoint,
+                                   struct rawe_watch **watch, const uint8_t mac[RAWE_MAC_BYTES])
+{
+    struct rawe_ping_address to = mca_btl_rawe_ping_address(&endpoint->address);
+
+    memcpy(to.mac, mac, RAWE_MAC_BYTES);
+    *watch = NULL != *watch ? *watch : rawe_responder_watch(endpoint->module->responder, &to);
+    return *watch;
+}
+
 void mca_btl_rawe_endpoint_follow(mca_btl_base_endpoint_t *endpoint,
                                   const uint8_t mac[RAWE_MAC_BYTES])
 {
     struct rawe_responder *responder = endpoint->module->responder;
-    struct rawe_ping_address to = mca_btl_rawe_ping_address(&endpoint->address);
     uint8_t from[RAWE_MAC_BYTES];
 
-    if (NULL == endpoint->new_watch || 0 != memcmp(endpoint->new_mac, mac, RAWE_MAC_BYTES)) {
-        memcpy(to.mac, mac, RAWE_MAC_BYTES);
+    if (0 != memcmp(endpoint->new_mac, mac, RAWE_MAC_BYTES)) {
         memcpy(endpoint->new_mac, mac, RAWE_MAC_BYTES);
         rawe_responder_unwatch(responder, endpoint->new_watch);
-        endpoint->new_watch = rawe_responder_watch(responder, &to);
+        endpoint->new_watch = NULL;
     }
-    if (NULL == endpoint->new_watch) {
+    if (NULL == watch_at(endpoint, &endpoint->new_watch, mac)) {
         return;
     }
     if (!rawe_watch_answered_from(endpoint->new_watch, from) ||
@@ -364,22 +373,17 @@ void mca_btl_rawe_endpoint_follow(mca_btl_base_endpoint_t *endpoint,
  */
 static void peer_seek(mca_btl_base_endpoint_t *endpoint)
 {
-    struct rawe_responder *responder = endpoint->module->responder;
-    struct rawe_ping_address to = mca_btl_rawe_ping_address(&endpoint->address);
     const struct rawe_watch *asked = endpoint->watch;
     uint8_t from[RAWE_MAC_BYTES];
 
     if (endpoint->module->interface.loopback) {
         return;
     }
-    if (0 != memcmp(to.mac, endpoint->published_mac, RAWE_MAC_BYTES)) {
-        memcpy(to.mac, endpoint->published_mac, RAWE_MAC_BYTES);
-        endpoint->home =
-            NULL != endpoint->home ? endpoint->home : rawe_responder_watch(responder, &to);
-        if (NULL != endpoint->home) {
-            rawe_responder_ping(responder, endpoint->home);
+    if (0 != memcmp(endpoint->address.mac, endpoint->published_mac, RAWE_MAC_BYTES)) {
+        asked = watch_at(endpoint, &endpoint->home, endpoint->published_mac);
+        if (NULL != asked) {
+            rawe_responder_ping(endpoint->module->responder, endpoint->home);
         }
-        asked = endpoint->home;
     }
     if (NULL != asked && rawe_watch_answered_from(asked, from) &&
         0 != memcmp(from, endpoint->address.mac, RAWE_MAC_BYTES)) {
@@ -389,14 +393,8 @@ static void peer_seek(mca_btl_base_endpoint_t *endpoint)
 
 void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint)
 {
-    struct rawe_responder *responder = endpoint->module->responder;
-    struct rawe_ping_address to = mca_btl_rawe_ping_address(&endpoint->address);
-
-    if (NULL == endpoint->watch) {
-        endpoint->watch = rawe_responder_watch(responder, &to);
-    }
-    if (NULL != endpoint->watch) {
-        rawe_responder_ping(responder, endpoint->watch);
+    if (NULL != watch_at(endpoint, &endpoint->watch, endpoint->address.mac)) {
+        rawe_responder_ping(endpoint->module->responder, endpoint->watch);
     }
     peer_seek(endpoint);
 }
