@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks that each part of the glue's shared structs is written by the modules that it names.
+"""Checks that each part of the glue's and coll/rawe's shared structs is written by whom it names.
 
 The comment above a part is "modules: rule". The rule says which thread may write (RULES, explained
 in btl_rawe_module.h); fields that any thread may write without a lock are atomic, and no others.
@@ -11,14 +11,19 @@ from . import c_source, tree
 from .layers import COMPONENT, read_table
 from .writers import _ASSIGNED, _chunks, _fields
 
-RULES = ("set-up", "lock", "endpoints_lock", "routes_lock", "service", "atomic")
-# Struct -> header, and the types that point to it; "state" is also a variable.
+RULES = ("set-up", "lock", "endpoints_lock", "routes_lock", "service", "atomic", "call")
+COLL = "ompi/mca/coll/rawe"
+# Struct -> folder, header, layer, and the type that points to it; the state is also a variable.
 STRUCTS = {
-    "mca_btl_rawe_module": ("btl_rawe_module.h", "mca_btl_rawe_module_t"),
-    "mca_btl_rawe_state": ("btl_rawe_module.h", "mca_btl_rawe_state"),
-    "mca_btl_base_endpoint_t": ("btl_rawe_endpoint.h", "mca_btl_base_endpoint_t"),
-}
-_PART = re.compile(r"^    /\* (btl_rawe_\w+(?:, btl_rawe_\w+)*): (\w[\w-]*)", re.MULTILINE)
+    "mca_btl_rawe_module": (COMPONENT, "btl_rawe_module.h", "glue", "mca_btl_rawe_module_t"),
+    "mca_btl_rawe_state": (COMPONENT, "btl_rawe_module.h", "glue", "mca_btl_rawe_state"),
+    "mca_btl_base_endpoint_t": (
+        COMPONENT, "btl_rawe_endpoint.h", "glue", "mca_btl_base_endpoint_t",
+    ),
+    "mca_coll_rawe_module": (COLL, "coll_rawe.h", "coll", "mca_coll_rawe_module_t"),
+}  # fmt: skip
+_MODULE = r"(?:btl|coll)_rawe\w*"
+_PART = re.compile(rf"^    /\* ({_MODULE}(?:, {_MODULE})*): (\w[\w-]*)", re.MULTILINE)
 _NAME = re.compile(r"\(\*(\w+)\)|(\w+)(?:\[\w+\])?$")
 _CHANGED = r"(?:memcpy|snprintf|atomic_(?:init|store|exchange|fetch|compare)\w*)\(\s*&?"
 
@@ -58,33 +63,35 @@ def _pointers(chunk, struct, kind):
     return "(?:" + "|".join(whole) + ")" if whole else None
 
 
+def _changes(text, struct, kind):
+    """(offset, field) of each change of the struct's fields."""
+    for start, chunk in _chunks(text):
+        before = _pointers(chunk, struct, kind)
+        if before is None:
+            continue
+        access = before + r"(\w+)\b"
+        assigned = access + r"(?:[.\[][\w.\[\]]*)?" + _ASSIGNED
+        for pattern in (assigned, r"(?:\+\+|--)" + access, _CHANGED + access):
+            for match in re.finditer(pattern, chunk):
+                yield start + match.start(1), match[1]
+
+
 def check(root=tree.ROOT):
     """All problems, as lines of text."""
-    folder = root / COMPONENT
-    sources = {
-        file: file.read_text(encoding="utf-8") for file in sorted(folder.glob("btl_rawe_*.[ch]"))
-    }
-    module_of, problems = read_table()["glue"].module_of, []
-    for struct, (header, kind) in STRUCTS.items():
-        path = f"{COMPONENT}/{header}"
-        writers, found = _parts(sources[folder / header], struct, path)
+    layers, problems = read_table(), []
+    for struct, (folder, header, layer, kind) in STRUCTS.items():
+        path = root / folder / header
+        writers, found = _parts(path.read_text(encoding="utf-8"), struct, f"{folder}/{header}")
         problems += found
-        for file, source in sources.items():
-            text, module = c_source.code(source), module_of(file.stem)
-            for start, chunk in _chunks(text):
-                before = _pointers(chunk, struct, kind)
-                if before is None:
-                    continue
-                access = before + r"(\w+)\b"
-                assigned = access + r"(?:[.\[][\w.\[\]]*)?" + _ASSIGNED
-                for pattern in (assigned, r"(?:\+\+|--)" + access, _CHANGED + access):
-                    for match in re.finditer(pattern, chunk):
-                        may = writers.get(match[1], [module])
-                        if module not in may:
-                            line = c_source.line_of(text, start + match.start(1))
-                            problems.append(
-                                f"{COMPONENT}/{file.name}:{line}: changes {match[1]} of {struct}, "
-                                f"which {' and '.join(may)} may: call a function of that, or enter "
-                                "the module above the part"
-                            )
+        for file in sorted((root / folder).glob("*.[ch]")):
+            text = c_source.code(file.read_text(encoding="utf-8"))
+            module = layers[layer].module_of(file.stem)
+            for offset, field in _changes(text, struct, kind):
+                may = writers.get(field, [module])
+                if module not in may:
+                    problems.append(
+                        f"{folder}/{file.name}:{c_source.line_of(text, offset)}: changes {field} "
+                        f"of {struct}, which {' and '.join(may)} may: call a function of that, or "
+                        "enter the module above the part"
+                    )
     return problems

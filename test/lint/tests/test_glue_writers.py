@@ -11,15 +11,16 @@ from rawelint import glue_writers, layers, tree
 @pytest.fixture
 def mutant(tmp_path):
     """A function: the problems of the glue after a change of one file."""
-    folder = tmp_path / layers.COMPONENT
-    folder.mkdir(parents=True)
-    for file in (tree.ROOT / layers.COMPONENT).glob("btl_rawe_*.[ch]"):
-        shutil.copy(file, folder)
+    for folder in (layers.COMPONENT, glue_writers.COLL):
+        (tmp_path / folder).mkdir(parents=True)
+        for file in (tree.ROOT / folder).glob("*.[ch]"):
+            shutil.copy(file, tmp_path / folder)
 
-    def run(path, old, new):
-        text = (folder / path).read_text(encoding="utf-8")
+    def run(path, old, new, folder=layers.COMPONENT):
+        file = tmp_path / folder / path
+        text = file.read_text(encoding="utf-8")
         assert old in text
-        (folder / path).write_text(text.replace(old, new, 1), encoding="utf-8")
+        file.write_text(text.replace(old, new, 1), encoding="utf-8")
         return glue_writers.check(tmp_path)
 
     return run
@@ -44,6 +45,12 @@ def test_check__a_second_writer_is_found(mutant, text):
     body = f"static void mutant(void)\n{{\n    {text}\n}}\n"
     problems = mutant("btl_rawe_rma.c", "#include", body + "#include")
     assert len(problems) == 1 and "btl_rawe_rma.c:4: changes" in problems[0], problems
+
+
+def test_check__a_second_writer_of_a_collective_is_found(mutant):
+    body = "static void mutant(mca_coll_rawe_module_t *module)\n{\n    module->hosts = NULL;\n}\n"
+    problems = mutant("coll_rawe_component.c", "#include", body + "#include", glue_writers.COLL)
+    assert len(problems) == 1 and "changes hosts of mca_coll_rawe_module" in problems[0], problems
 
 
 @pytest.mark.parametrize(

@@ -57,18 +57,25 @@ enum mca_coll_rawe_stage {
     mca_coll_base_module_##NAME##_fn_t NAME; \
     mca_coll_base_module_t *NAME##_module;
 
+/**
+ * A communicator's module. "call": in a collective call, of which a communicator has one at a time.
+ */
 typedef struct mca_coll_rawe_module {
+    /* coll_rawe_component: set-up */
     mca_coll_base_module_t super;
     MCA_COLL_RAWE_BENEATH(MCA_COLL_RAWE_DECLARE)
     const struct mca_btl_rawe_offer *offer;
+    /* coll_rawe_component: call */
+    unsigned counted; /**< calls so far in stage COUNTS */
+    bool ended;       /**< the group has ended: leaders now pass messages along their tree */
+    /* coll_rawe, coll_rawe_component: call */
     enum mca_coll_rawe_stage stage;
-    unsigned counted;                     /**< calls so far in stage COUNTS */
-    uint32_t payload_bytes;               /**< of a frame, common to all members */
-    size_t limit_bytes;                   /**< of a multicast Bcast */
-    bool batches;                         /**< batches reach all members */
-    mca_coll_rawe_hosts_t *hosts;         /**< once the members have agreed */
     struct mca_btl_rawe_multicast *group; /**< NULL: none, or this is not its host's leader */
-    bool ended; /**< the group has ended: leaders now pass messages along their tree */
+    /* coll_rawe: call */
+    uint32_t payload_bytes;       /**< of a frame, common to all members */
+    size_t limit_bytes;           /**< of a multicast Bcast */
+    bool batches;                 /**< batches reach all members */
+    mca_coll_rawe_hosts_t *hosts; /**< once the members have agreed */
 } mca_coll_rawe_module_t;
 
 /** Have all members of the communicator enter a group, or none; module->stage holds the result. */
