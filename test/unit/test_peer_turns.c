@@ -140,19 +140,6 @@ TEST(rawe_peer_operate__without_memory_for_the_connection)
     rawe_peer_close(&third);
 }
 
-/** Of two that wait, the one whose peer owes less has the next turn. */
-TEST(rawe_peer_begin_waiting__asks_the_peer_that_owes_least)
-{
-    begin(&other, GET_BYTES);
-    begin(&other, SHORT_BYTES);
-    struct get *behind = begin(&other, GET_BYTES);
-    struct get *get = begin(&peer, GET_BYTES);
-    assert_int_equal(behind->operation.asked_bytes + get->operation.asked_bytes, 0);
-    unit_run(&net, 40 * UNIT_US, 10 * UNIT_US);
-    assert_int_equal(behind->operation.asked_bytes, 0);
-    assert_int_not_equal(get->operation.asked_bytes, 0);
-}
-
 /** Node 0 shares with another process of its host, which is returned. */
 static struct rawe_budget share_with_another(void)
 {
@@ -165,26 +152,44 @@ static struct rawe_budget share_with_another(void)
     return process;
 }
 
-/** PUTs and short GETs bring nothing that fills a port. */
-TEST(rawe_peer_operate__only_long_gets_count_as_asked)
+/** Another process of the host has asked for as much as may be on its way; none of its comes. */
+TEST(rawe_peer_operate__waits_for_other_processes)
 {
     struct rawe_budget process = share_with_another();
-    net.node[1].paused = true;
-    begin(&peer, 1000);
-    begin(&peer, GET_BYTES);
-    assert_int_equal(rawe_budget_others(&process, net.now_ns).bytes, GET_BYTES);
-    begin(&peer, 1000);
-    begin(&peer, GET_BYTES);
-    assert_int_equal(rawe_budget_others(&process, net.now_ns).bytes, 2 * GET_BYTES);
-    net.node[1].paused = false;
-    unit_peer_finish();
+    rawe_budget_asked(&process, INFLOW_BYTES, net.now_ns);
+    struct get *get = begin(&peer, GET_BYTES);
+    const uint64_t patience_ns = rawe_budget_patience_ns(&process);
+    use_link();
+    unit_run(&net, patience_ns / 2, 10 * UNIT_US);
+    assert_int_equal(get->operation.asked_bytes, 0);
+    /* Another 1000 bytes have come, so it gets no turn before they are old, too. */
+    rawe_budget_take_off(&process, 1000);
+    rawe_budget_asked(&process, 1000, net.now_ns);
+    unit_run(&net, patience_ns * 3 / 4, 10 * UNIT_US);
+    assert_int_equal(get->operation.asked_bytes, 0);
+    unit_run(&net, patience_ns / 2, 10 * UNIT_US);
+    assert_int_equal(get->done, 1);
+    assert_int_equal(get->status, RAWE_STATUS_DONE);
 }
 
-TEST(rawe_peer_operate__short_ones_take_no_turns)
+/** What it asks for itself, other processes see until it has come. */
+TEST(rawe_peer_operate__tells_other_processes)
 {
-    begin_behind_others();
-    begin(&peer, 1000);
-    assert_int_equal(under_way(), 3);
+    struct rawe_budget process = share_with_another();
+    begin(&peer, GET_BYTES);
+    assert_int_equal(rawe_budget_others(&process, net.now_ns).bytes, GET_BYTES);
+    unit_peer_finish();
+    assert_int_equal(rawe_budget_others(&process, net.now_ns).bytes, 0);
+}
+
+/** Nothing comes from the other peer, so it has its turn. */
+TEST(rawe_peer_begin_waiting__a_peer_that_does_not_run_holds_up_no_other)
+{
+    struct get *get = begin_behind_others();
+    unit_run(&net, rawe_budget_patience_ns(&peer.engine->pull.gets) + 50 * UNIT_US, 10 * UNIT_US);
+    assert_int_equal(get->done, 1);
+    assert_int_equal(get->status, RAWE_STATUS_DONE);
+    assert_memory_equal(target, source, GET_BYTES);
 }
 
 TEST(rawe_peer_operate__a_single_peer_is_asked_for_all)

@@ -52,7 +52,6 @@ static struct rawe_operation *make(unsigned peer, uint64_t len_bytes)
         .len_bytes = len_bytes,
         .peer = (struct rawe_peer *)(void *)&peers[peer],
     };
-    get->budget = rawe_pull_counts(get) ? &pull.gets : NULL;
     return get;
 }
 
@@ -60,6 +59,7 @@ static struct rawe_operation *make(unsigned peer, uint64_t len_bytes)
 static struct rawe_operation *request(unsigned peer, uint64_t len_bytes)
 {
     struct rawe_operation *get = make(peer, len_bytes);
+    (void)rawe_pull_may_begin(&pull, get, now_ns);
     assert_true(rawe_operation_enter(&table, get));
     get->left_bytes = len_bytes;
     get->progress_ns = now_ns;
@@ -78,7 +78,7 @@ static struct rawe_operation *wait(unsigned peer, uint64_t len_bytes)
 
 static bool may_get(unsigned peer)
 {
-    return rawe_pull_may_get(&pull, (struct rawe_peer *)(void *)&peers[peer], now_ns);
+    return rawe_pull_may_begin(&pull, make(peer, GET_BYTES), now_ns);
 }
 
 static void assert_next(const struct rawe_operation *expected, uint64_t expected_bytes)
@@ -100,7 +100,7 @@ TEST(rawe_pull_init__the_hosts_page_has_what_is_outstanding)
     assert_ptr_equal(pull.line.host, &host.line);
 }
 
-TEST(rawe_pull_may_get__gets_to_one_peer_only)
+TEST(rawe_pull_may_begin__gets_to_one_peer_only)
 {
     static const struct {
         uint64_t port_bytes, len_bytes;
@@ -122,10 +122,11 @@ TEST(rawe_pull_may_get__gets_to_one_peer_only)
     }
 }
 
-TEST(rawe_pull_may_get__not_before_those_that_wait)
+TEST(rawe_pull_may_begin__not_before_those_that_wait)
 {
     wait(0, GET_BYTES);
     assert_false(may_get(0));
+    assert_true(rawe_pull_may_begin(&pull, make(0, 4095), now_ns)); /* short: it need not wait */
 }
 
 TEST(rawe_pull_next__all_of_a_single_peer)

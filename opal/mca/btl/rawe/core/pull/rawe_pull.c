@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+/** Shorter GETs do not take turns: it takes many of them to fill a port. */
+#define TURNS_BYTES_MIN 4096u
 /** Bounds of a piece, a quarter of the limit: shorter ones cost time, longer ones gain nothing. */
 #define PIECE_BYTES_MIN 32768u
 #define PIECE_BYTES_MAX 61440u
@@ -50,7 +52,7 @@ static struct asked sum_asked(const struct rawe_pull *pull, const struct rawe_pe
     };
     for (struct rawe_link *link = all->next; link != all; link = link->next) {
         const struct rawe_operation *operation = rawe_operation_of(link);
-        if (rawe_pull_counts(operation)) {
+        if (operation->budget != NULL) {
             asked.single = asked.single && operation->peer == peer;
             if (operation->progress_ns > asked.progress_ns) {
                 asked.progress_ns = operation->progress_ns;
@@ -83,12 +85,15 @@ static bool may_ask(struct rawe_pull *pull, const struct asked *asked, uint64_t 
            (!asked->single && rawe_budget_idles(gets, piece_bytes(pull), now_ns));
 }
 
-bool rawe_pull_may_get(struct rawe_pull *pull, const struct rawe_peer *peer, uint64_t now_ns)
+bool rawe_pull_may_begin(struct rawe_pull *pull, struct rawe_operation *operation, uint64_t now_ns)
 {
-    if (rawe_budget_limit_bytes(&pull->gets) == 0) {
+    const bool counts =
+        operation->kind == RAWE_FRAGMENT_GET && operation->len_bytes >= TURNS_BYTES_MIN;
+    operation->budget = counts ? &pull->gets : NULL;
+    if (!counts || rawe_budget_limit_bytes(&pull->gets) == 0) {
         return true;
     }
-    const struct asked asked = sum_asked(pull, peer, now_ns);
+    const struct asked asked = sum_asked(pull, operation->peer, now_ns);
     return rawe_list_empty(&pull->waiting) && asked.single && may_ask(pull, &asked, now_ns);
 }
 
@@ -107,7 +112,7 @@ static uint64_t owed_bytes(const struct rawe_pull *pull, const struct rawe_peer 
     uint64_t bytes = 0;
     for (struct rawe_link *link = all->next; link != all; link = link->next) {
         const struct rawe_operation *operation = rawe_operation_of(link);
-        if (operation->peer == peer && rawe_pull_counts(operation)) {
+        if (operation->peer == peer && operation->budget != NULL) {
             bytes += operation->left_bytes;
         }
     }

@@ -42,9 +42,6 @@ struct rawe_pull_config {
     const struct rawe_operation_table *operations; /**< our operations in progress */
 };
 
-/** Shorter GETs do not take turns: it takes many of them to fill a port. */
-#define RAWE_PULL_GET_BYTES_MIN 4096u
-
 struct rawe_pull {
     struct rawe_credit credit;
     struct rawe_line line;
@@ -55,17 +52,14 @@ struct rawe_pull {
     const struct rawe_operation_table *operations;
 };
 
-/** Return true if the operation is a long GET, whose data counts as outstanding. */
-static inline bool rawe_pull_counts(const struct rawe_operation *operation)
-{
-    return operation->kind == RAWE_FRAGMENT_GET && operation->len_bytes >= RAWE_PULL_GET_BYTES_MIN;
-}
-
 /** Initialize without peers. `pull` must not move afterwards. */
 void rawe_pull_init(struct rawe_pull *pull, const struct rawe_pull_config *config, uint64_t now_ns);
-/** Return true if a long GET to a peer may request everything at once, without a turn. */
-bool rawe_pull_may_get(struct rawe_pull *pull, const struct rawe_peer *peer, uint64_t now_ns);
-/** Let a long GET wait for its turn. Its `peer` and `asked_bytes` are set. */
+/**
+ * Return true if an operation, whose `peer` is set, may begin at once, and request everything. If
+ * it is a long GET, whose data counts as outstanding, `budget` is set.
+ */
+bool rawe_pull_may_begin(struct rawe_pull *pull, struct rawe_operation *operation, uint64_t now_ns);
+/** Let a long GET that may not begin wait for its turn. Its `asked_bytes` is set. */
 void rawe_pull_wait(struct rawe_pull *pull, struct rawe_operation *operation, uint64_t now_ns);
 /**
  * Take the GET that has the next turn out of the list. It is to request its next `len_bytes`; if

@@ -466,8 +466,7 @@ bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
 {
     struct rawe_engine *engine = peer->engine;
     operation->peer = peer;
-    operation->budget = rawe_pull_counts(operation) ? &engine->pull.gets : NULL;
-    if (operation->budget == NULL || rawe_pull_may_get(&engine->pull, peer, engine->now_ns)) {
+    if (rawe_pull_may_begin(&engine->pull, operation, engine->now_ns)) {
         return operate(peer, operation);
     }
     if (rawe_peer_conn(peer, RAWE_LANE_EXPRESS) == NULL) {
