@@ -165,33 +165,3 @@ TEST(acknowledged__a_silence_that_is_over_delays_no_question)
     net.filter = NULL;
     finish();
 }
-
-TEST(rawe_conn_detect_losses__a_late_answer_is_still_understood)
-{
-    in_flight(1);
-    net_queue_clear(&net.queue); /* lost */
-    /* The path takes longer than probes wait: the answer comes behind the third. */
-    net.node[1].paused = true;
-    while (counters(0)->probes_sent < 3) {
-        unit_run(&net, 20 * UNIT_US, 20 * UNIT_US);
-    }
-    struct net_frame *first = net_queue_take(&net.queue);
-    net_queue_clear(&net.queue);
-    unit_hand_over(&net, first);
-    rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    struct net_frame *answer = net_queue_take(&net.queue);
-    assert_int_equal(answer->header.flags & RAWE_FLAG_PROBE_ANSWER, RAWE_FLAG_PROBE_ANSWER);
-    unit_receive(&net, answer);
-    assert_int_equal(counters(0)->frames_resent, 1);
-    /* A second copy of it says nothing about the frame sent since. */
-    net.now_ns += 10 * UNIT_US;
-    unit_receive(&net, answer);
-    net.now_ns += UNIT_MS;
-    unit_receive(&net, answer);
-    assert_int_equal(counters(0)->frames_resent, 1);
-    net_frame_free(answer);
-    net.node[1].paused = false;
-    finish();
-    assert_all_arrived(1);
-    assert_int_equal(counters(1)->duplicates, 0);
-}

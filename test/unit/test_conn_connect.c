@@ -238,22 +238,6 @@ TEST(rawe_conn_answer_failed__not_while_the_program_is_away)
     assert_node_1_knows();
 }
 
-TEST(rawe_conn_disowned__a_peer_that_answers_has_given_nobody_up)
-{
-    const struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = RAWE_FLAG_GIVEN_UP};
-    memset(last_words, 0, sizeof(last_words));
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    for (unsigned round = 0; round < 2; round++) {
-        send_from(0);
-        net_queue_clear(&net.queue);
-        unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
-        unit_run(&net, 2500 * UNIT_MS, UNIT_MS);
-        unit_assert_sent(last_words, 1, RAWE_STATUS_DONE);
-        memset(last_words, 0, sizeof(last_words));
-    }
-    assert_int_equal(net.node[0].given_up_calls, 0);
-}
-
 /** Nothing is in flight, so nothing else would ask. */
 TEST(rawe_conn_disowned__an_idle_peer_is_asked)
 {

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of sends whose owner learns that they have been transmitted, and whose data is moved then.
+ * Tests of sends whose owner learns that they have been transmitted.
  */
 #define UNIT_LANE RAWE_LANE_BULK
 
@@ -16,7 +16,7 @@
 
 /** What the test knows of a send, by its index in `sends`. */
 static struct unit_send sends[SENDS];
-static uint8_t original[SENDS][SEND_BYTES], copies[SENDS][SEND_BYTES];
+static uint8_t original[SENDS][SEND_BYTES];
 static unsigned transmitted_calls[SENDS];
 static bool nested; /**< frames in flight arrive, and are acknowledged, inside the callback */
 
@@ -35,18 +35,6 @@ static void send_one(unsigned index, size_t len_bytes)
     unit_fill(original[index], len_bytes, index);
     sends[index].send.transmitted = left;
     unit_send_message(end(0), &sends[index], (uint8_t)index, original[index], len_bytes);
-}
-
-/** Copy, and overwrite where it came from. */
-static void move_data(struct rawe_send *send, struct rawe_conn *conn, unsigned index)
-{
-    uint8_t *to = copies[index];
-    for (unsigned i = 0; i < send->piece_count; i++) {
-        memcpy(to, send->pieces[i].base, send->pieces[i].len_bytes);
-        to += send->pieces[i].len_bytes;
-    }
-    rawe_sendwin_rebase(&conn->sendwin, send, copies[index]);
-    memset(original[index], 0xEE, sizeof(original[index]));
 }
 
 static void left(struct rawe_send *send, struct rawe_conn *conn)
@@ -122,35 +110,4 @@ TEST(report_transmitted__acknowledged_inside_the_callback)
     for (unsigned i = 1; i < 8; i++) {
         assert_true(transmitted_calls[i] <= 1); /* done may have come first */
     }
-}
-
-TEST(rawe_sendwin_rebase__waits_for_the_link)
-{
-    unit_connect(&net, RAWE_LANE_BULK);
-    net.node[0].link_room = 2; /* wholly framed, but five frames have never been sent */
-    send_one(0, SEND_BYTES);
-    assert_int_equal(sends[0].send.framed_bytes, SEND_BYTES);
-    assert_int_equal(transmitted_calls[0], 0);
-    sends[0].send.transmitted = NULL; /* copied while frames wait for the link */
-    move_data(&sends[0].send, end(0), 0);
-    net.node[0].link_room = UINT32_MAX;
-    finish();
-    assert_delivered(1, SEND_BYTES);
-}
-
-TEST(rawe_sendwin_rebase__some_acknowledged_already)
-{
-    unit_connect(&net, RAWE_LANE_BULK);
-    send_one(0, SEND_BYTES);
-    send_one(1, SEND_BYTES);           /* whose frames are newer */
-    for (unsigned i = 0; i < 4; i++) { /* half of it arrives and is acknowledged */
-        unit_receive_next(&net);
-    }
-    net_queue_clear(&net.queue);
-    unit_run(&net, 200 * UNIT_US, 50 * UNIT_US);
-    assert_int_equal(end(0)->sendwin.una, 4);
-    assert_int_equal(sends[0].send.frames, 3);
-    move_data(&sends[0].send, end(0), 0);
-    finish();
-    assert_delivered(2, SEND_BYTES);
 }

@@ -61,35 +61,6 @@ FIXTURE(unit_set_up_wide, unit_tear_down);
 
 /* rawe_engine_defer_begin */
 
-TEST(rawe_engine_defer_begin__completions_are_kept_and_what_is_queued_goes_on)
-{
-    static const struct {
-        unsigned count;
-        size_t len_bytes;
-        uint64_t duration_ns;
-    } cases[] = {{10, 3000, 5 * UNIT_MS},
-                 {100, 20000, 100 * UNIT_MS}}; /* much more than a window */
-    static struct unit_send sends[100];
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        unit_set_up_wide();
-        unit_connect(&net, RAWE_LANE_BULK);
-        unit_fill(data, sizeof(data), 7);
-        send_messages(sends, cases[i].count, cases[i].len_bytes);
-        assert_true(i == 0 || end(0)->queue.bytes > 0);
-        rawe_engine_defer_begin(engine(0));
-        run(cases[i].duration_ns);
-        assert_true(rawe_conn_drained(end(0)));
-        assert_int_equal(end(0)->queue.bytes, 0);
-        assert_true(rawe_engine_has_deferred(engine(0)));
-        for (unsigned k = 0; k < cases[i].count; k++) {
-            assert_int_equal(sends[k].done, 0);
-        }
-        resume(0);
-        unit_assert_sent(sends, cases[i].count, RAWE_STATUS_DONE);
-        assert_delivered_in_order(cases[i].count, cases[i].len_bytes);
-    }
-}
-
 TEST(rawe_engine_defer_begin__failed_ones_are_kept_too)
 {
     struct unit_send sends[4];
