@@ -190,8 +190,8 @@ static void connect_peer(void)
 
 static void make_batch(const struct fuzz_step *step)
 {
-    uint32_t expected = world.conn->recvwin.next;
-    uint32_t next = world.conn->reassembly.next;
+    uint32_t expected = world.conn->rx.window.next;
+    uint32_t next = world.conn->rx.reassembly.next;
     struct rawe_batch *batch = &world.batch;
     unsigned region = step->options >> 5 & 3;
     region = region < REGIONS ? region : 0;

@@ -76,7 +76,7 @@ static struct rawe_fragment describe(const struct rawe_conn *victim,
             fragment.key += 1ull << (forgery->place >> 24) % 64;
         }
     } else if (rawe_fragment_is_part(fragment.kind)) {
-        fragment.id = victim->reassembly.next + (uint32_t)(int8_t)(forgery->place >> 24);
+        fragment.id = victim->rx.reassembly.next + (uint32_t)(int8_t)(forgery->place >> 24);
         fragment.offset &= 0xFFFF;
         if (has(forgery, NET_FORGE_EDGE)) {
             fragment.total_bytes = (uint32_t)fragment.offset + fragment.data_bytes; /* its end */
@@ -128,10 +128,10 @@ static size_t forge_identity(const struct rawe_conn *victim, const struct net_fo
 {
     struct rawe_connect connect = {
         .jobid = victim->engine->config.jobid,
-        .vpid = net_index_of(victim->eth_header),
+        .vpid = net_index_of(victim->path.eth_header),
         .connection_id = forgery->place,
-        .key = victim->peer_key,
-        .port = victim->peer_port,
+        .key = victim->path.peer_key,
+        .port = victim->path.peer_port,
         .lane = victim->lane,
         .payload_max_bytes = forgery->lengths & 0x7FF,
         .incarnation = victim->handshake.peer_incarnation,
@@ -229,7 +229,7 @@ static uint32_t forge_batch(const struct rawe_conn *victim, const struct net_mem
     } else {
         data_bytes = forge_payload(victim, memory, forgery, header->type, data);
     }
-    net_frame_address(out, victim->engine->config.mac, victim->eth_header);
+    net_frame_address(out, victim->engine->config.mac, victim->path.eth_header);
     write_number(out + 2 * RAWE_MAC_BYTES, 2, BATCH_ETHERTYPE);
     rawe_batch_encode(out + RAWE_ETH_HEADER_BYTES, &batch);
     return NET_BATCH_HEAD_BYTES + (uint32_t)data_bytes;
@@ -250,7 +250,7 @@ uint32_t net_forge(const struct rawe_conn *victim, const struct net_memory *memo
                    const struct net_forgery *forgery, uint8_t *out)
 {
     const struct rawe_engine *engine = victim->engine;
-    uint32_t expected = victim->recvwin.next;
+    uint32_t expected = victim->rx.window.next;
     struct rawe_header header = {
         .type = (uint8_t)(forgery->what & 15),
         .flags = choose_flags(forgery, (uint8_t)(forgery->what & 15)),
@@ -259,14 +259,15 @@ uint32_t net_forge(const struct rawe_conn *victim, const struct net_memory *memo
         .connection_id = victim->handshake.local_id,
         .credit = (uint16_t)(forgery->lengths >> 22),
         .acknowledgement =
-            (has(forgery, NET_FORGE_UNSENT) ? victim->sendwin.next : victim->sendwin.una) +
+            (has(forgery, NET_FORGE_UNSENT) ? victim->tx.window.next : victim->tx.window.una) +
             (uint32_t)(int16_t)(forgery->numbers >> 16),
     };
     uint32_t len_bytes;
 
     memset(out, 0, NET_FORGED_BYTES_MAX);
-    header.sequence = (header.type == RAWE_FRAME_ACK ? victim->liveness.probe_number : expected) +
-                      (uint32_t)(int16_t)forgery->numbers;
+    header.sequence =
+        (header.type == RAWE_FRAME_ACK ? victim->path.liveness.probe_number : expected) +
+        (uint32_t)(int16_t)forgery->numbers;
     if (deceives(forgery, NET_DECEIT_CONNECTION)) {
         header.connection_id ^= (uint32_t)flipped(forgery, 32);
     }
@@ -275,7 +276,7 @@ uint32_t net_forge(const struct rawe_conn *victim, const struct net_memory *memo
     } else {
         header.payload_bytes = (uint16_t)forge_payload(victim, memory, forgery, header.type,
                                                        out + RAWE_PAYLOAD_OFFSET);
-        len_bytes = net_frame_forge(out, engine, victim->eth_header, &header);
+        len_bytes = net_frame_forge(out, engine, victim->path.eth_header, &header);
     }
     if (deceives(forgery, NET_DECEIT_UNKNOWN_PEER)) {
         net_forge_strange(out, len_bytes, engine, forgery->place % 48);

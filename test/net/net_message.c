@@ -122,7 +122,7 @@ static void check_transmitted(const struct net_message *message)
 
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         const struct rawe_conn *conn = message->peer->conn[lane];
-        for (const struct rawe_txframe *frame = conn == NULL ? NULL : conn->sendwin.oldest;
+        for (const struct rawe_txframe *frame = conn == NULL ? NULL : conn->tx.window.oldest;
              frame != NULL; frame = frame->next) {
             waits |= frame->send == send && frame->sendings == 0;
         }

@@ -27,10 +27,10 @@ static void check_sequenced(struct sim_node *node, const struct rawe_header *hea
                  node->index, header->connection_id);
     }
     sim_evidence_sent(channel, header, packet);
-    uint32_t in_window = header->sequence - sim_conn(channel)->sendwin.una;
+    uint32_t in_window = header->sequence - sim_conn(channel)->tx.window.una;
     if (in_window >= sim->plan.window_frames) {
         net_fail("window is bounded", "n%u sends frame %u to n%u, oldest open one is %u",
-                 node->index, header->sequence, channel->peer, sim_conn(channel)->sendwin.una);
+                 node->index, header->sequence, channel->peer, sim_conn(channel)->tx.window.una);
     }
     bool again = rawe_sequence_before(header->sequence, channel->next_sequence);
     if (sim->plan.lying) {
@@ -71,7 +71,7 @@ void sim_check_frame(struct sim_node *node, const struct rawe_header *header,
 static void check_window(const struct sim_channel *channel)
 {
     const struct rawe_conn *conn = sim_conn(channel);
-    const struct rawe_sendwin *window = &conn->sendwin;
+    const struct rawe_sendwin *window = &conn->tx.window;
     const struct rawe_txframe *frame = window->oldest;
     uint32_t in_flight = 0, sacked = 0, to_transmit = 0;
 
@@ -113,22 +113,23 @@ static void check_channel(struct sim *sim, struct sim_channel *channel)
 {
     const struct sim_node *node = channel->node;
     const struct rawe_conn *conn = sim_conn(channel);
-    uint32_t window = conn->sendwin.next - conn->sendwin.una;
+    uint32_t window = conn->tx.window.next - conn->tx.window.una;
 
-    if (window > sim->plan.window_frames ||
-        window != conn->sendwin.in_flight + conn->sendwin.sacked + conn->sendwin.to_transmit) {
+    if (window > sim->plan.window_frames || window != conn->tx.window.in_flight +
+                                                          conn->tx.window.sacked +
+                                                          conn->tx.window.to_transmit) {
         net_fail("window is consistent",
                  "n%u to n%u: %u frames in the window, %u in flight, %u SACKed, %u to transmit",
-                 node->index, channel->peer, window, conn->sendwin.in_flight, conn->sendwin.sacked,
-                 conn->sendwin.to_transmit);
+                 node->index, channel->peer, window, conn->tx.window.in_flight,
+                 conn->tx.window.sacked, conn->tx.window.to_transmit);
     }
     uint32_t credit = channel->credit_most;
-    if (conn->sendwin.in_flight > credit && !sim->plan.lying) {
+    if (conn->tx.window.in_flight > credit && !sim->plan.lying) {
         net_fail("credit is kept to",
                  "n%u has %u frames in flight to n%u, which never allowed more than %u",
-                 node->index, conn->sendwin.in_flight, channel->peer, credit);
+                 node->index, conn->tx.window.in_flight, channel->peer, credit);
     }
-    uint32_t under_way = conn->queue.message_number - conn->queue.messages_open;
+    uint32_t under_way = conn->tx.queue.message_number - conn->tx.queue.messages_open;
     if (under_way > RAWE_REASSEMBLY_MESSAGES) {
         net_fail("messages under way are bounded",
                  "n%u has %u fragmented messages under way to n%u", node->index, under_way,
@@ -137,20 +138,20 @@ static void check_channel(struct sim *sim, struct sim_channel *channel)
     if (window != 0 && sim->event_count % 16 == 0) {
         check_window(channel);
     }
-    if (conn->handshake.state == RAWE_CONN_OPEN && conn->sendwin.in_flight != 0 &&
-        (conn->liveness.probe_deadline_ns == 0 || !rawe_timer_armed(&conn->timer) ||
-         conn->timer.deadline_ns > conn->liveness.probe_deadline_ns)) {
+    if (conn->handshake.state == RAWE_CONN_OPEN && conn->tx.window.in_flight != 0 &&
+        (conn->path.liveness.probe_deadline_ns == 0 || !rawe_timer_armed(&conn->timer) ||
+         conn->timer.deadline_ns > conn->path.liveness.probe_deadline_ns)) {
         net_fail("timers are armed", "n%u to n%u: frames in flight and no timer for them",
                  node->index, channel->peer);
     }
-    const struct rawe_order *order = conn->ordered.order;
-    bool ordered = order->waits && conn->queue.first != NULL &&
-                   !rawe_order_allows(order, conn->queue.first->number);
+    const struct rawe_order *order = conn->tx.ordered.order;
+    bool ordered = order->waits && conn->tx.queue.first != NULL &&
+                   !rawe_order_allows(order, conn->tx.queue.first->number);
     if (order->waits && rawe_list_empty(&order->members)) {
         net_fail("timers are armed", "n%u to n%u: waits for connections that there are not",
                  node->index, channel->peer);
     }
-    bool waits = (conn->queue.first != NULL && !ordered) || conn->sendwin.to_transmit != 0;
+    bool waits = (conn->tx.queue.first != NULL && !ordered) || conn->tx.window.to_transmit != 0;
     if (conn->handshake.state == RAWE_CONN_OPEN && waits && !rawe_list_has(&conn->pending) &&
         !sim->plan.lying && !rawe_timer_armed(&conn->timer)) {
         net_fail("timers are armed", "n%u to n%u: something to send, and nothing to wait for",
@@ -167,32 +168,32 @@ static void check_channel(struct sim *sim, struct sim_channel *channel)
         sim->now_ns >= node->pause_until_ns + 2 * engine->config.liveness.probe_most_ns;
     /* The timer may still wait for an answer that has arrived meanwhile. */
     uint64_t idle_most_ns = sim->plan.idle_ns + engine->config.liveness.probe_most_ns + late_ns;
-    uint64_t asked_ns = rawe_route_asked_ns(conn->preferred);
-    asked_ns = conn->liveness.asked_ns > asked_ns ? conn->liveness.asked_ns : asked_ns;
+    uint64_t asked_ns = rawe_route_asked_ns(conn->path.preferred);
+    asked_ns = conn->path.liveness.asked_ns > asked_ns ? conn->path.liveness.asked_ns : asked_ns;
     const uint64_t progress_ns = rawe_operation_progress_ns(
-        &engine->operations, conn->preferred->key, conn->preferred->port, &(bool){false});
+        &engine->operations, conn->path.preferred->key, conn->path.preferred->port, &(bool){false});
     channel->progress_ns = progress_ns > channel->progress_ns ? progress_ns : channel->progress_ns;
     asked_ns = channel->progress_ns > asked_ns ? channel->progress_ns : asked_ns;
     if (up_to_date && long_back && sim->plan.idle_ns != 0 && sim->plan.jump_ppm == 0 &&
-        conn->handshake.state == RAWE_CONN_OPEN && conn->liveness.probe_deadline_ns == 0 &&
+        conn->handshake.state == RAWE_CONN_OPEN && conn->path.liveness.probe_deadline_ns == 0 &&
         clock_ns > asked_ns + idle_most_ns) {
         net_fail("idle peers are asked", "n%u has not asked n%u on any lane for %llu us",
                  node->index, channel->peer, (unsigned long long)(clock_ns - asked_ns) / 1000);
     }
-    if (conn->handshake.state == RAWE_CONN_FAILED || conn->liveness.silent_since_ns == 0 ||
+    if (conn->handshake.state == RAWE_CONN_FAILED || conn->path.liveness.silent_since_ns == 0 ||
         !up_to_date) {
         return;
     }
-    if (clock_ns > conn->liveness.asked_ns + engine->config.liveness.probe_most_ns + late_ns) {
+    if (clock_ns > conn->path.liveness.asked_ns + engine->config.liveness.probe_most_ns + late_ns) {
         net_fail("silence is asked about",
                  "n%u has not asked n%u on lane %u for %llu us, although it is silent", node->index,
                  channel->peer, channel->lane,
-                 (unsigned long long)(clock_ns - conn->liveness.asked_ns) / 1000);
+                 (unsigned long long)(clock_ns - conn->path.liveness.asked_ns) / 1000);
     }
-    if (clock_ns > conn->liveness.silent_since_ns + most_ns && long_back) {
+    if (clock_ns > conn->path.liveness.silent_since_ns + most_ns && long_back) {
         net_fail("the dead are found out", "n%u has not heard n%u for %llu ms", node->index,
                  channel->peer,
-                 (unsigned long long)(clock_ns - conn->liveness.silent_since_ns) / 1000000);
+                 (unsigned long long)(clock_ns - conn->path.liveness.silent_since_ns) / 1000000);
     }
 }
 

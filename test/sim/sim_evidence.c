@@ -17,9 +17,9 @@
 /** Return true if the connection's frames may be sent to the interface with this session key. */
 static bool leads_to(const struct rawe_conn *conn, uint32_t key)
 {
-    const struct rawe_route *route = conn->preferred;
+    const struct rawe_route *route = conn->path.preferred;
 
-    while (route->key != key && rawe_route_next(route) != conn->preferred) {
+    while (route->key != key && rawe_route_next(route) != conn->path.preferred) {
         route = rawe_route_next(route);
     }
     return route->key == key;
@@ -121,7 +121,7 @@ static bool has_frame(const struct sim_channel *channel, uint32_t sequence)
         back = back->next;
     }
     return back == NULL ||
-           rawe_recvwin_check(&sim_conn(back)->recvwin, sequence) == RAWE_RECVWIN_DUPLICATE;
+           rawe_recvwin_check(&sim_conn(back)->rx.window, sequence) == RAWE_RECVWIN_DUPLICATE;
 }
 
 void sim_evidence_sent(struct sim_channel *channel, const struct rawe_header *header,
@@ -179,7 +179,8 @@ static void frames_arrived(struct sim_channel *channel, const struct sim_packet 
     for (uint32_t i = 0; i < packet->sequenced; i++) {
         const struct sim_sending *newest = sending_of(channel, header.sequence + i);
         /* Of an old frame the place in the window may be another's by now. */
-        bool in_window = !rawe_sequence_before(header.sequence + i, sim_conn(channel)->sendwin.una);
+        bool in_window =
+            !rawe_sequence_before(header.sequence + i, sim_conn(channel)->tx.window.una);
         arrived(channel, packet->order + i);
         if (in_window && newest->order > packet->order + i) {
             arrived_early(channel, newest);

@@ -133,12 +133,12 @@ static uint64_t state_of(const struct sim_node *node)
     for (const struct sim_channel *channel = node->channels; channel != NULL;
          channel = channel->next) {
         digest = mix(digest, sim_conn(channel), sizeof(*sim_conn(channel)));
-        const uint64_t *taken = sim_conn(channel)->recvwin.taken;
+        const uint64_t *taken = sim_conn(channel)->rx.window.taken;
         if (taken != NULL) {
             digest = mix(digest, taken, RAWE_WINDOW_FRAMES_MAX / 8);
         }
-        const struct rawe_liveness_probes *probes = sim_conn(channel)->liveness.probes;
-        for (unsigned i = 0; i < sim_conn(channel)->liveness.probes_remembered; i++) {
+        const struct rawe_liveness_probes *probes = sim_conn(channel)->path.liveness.probes;
+        for (unsigned i = 0; i < sim_conn(channel)->path.liveness.probes_remembered; i++) {
             digest = mix(digest, &probes->sent_ns[i], sizeof(probes->sent_ns[i]));
             digest = mix(digest, &probes->numbers[i], sizeof(probes->numbers[i]));
         }

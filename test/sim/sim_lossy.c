@@ -148,7 +148,7 @@ static bool is_used(const struct sim_node *node, const struct sim_peer *route)
     bool used = false;
 
     for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
-        used = used || (sim_conn(channel)->route == &route->peer.route && !channel->failed);
+        used = used || (sim_conn(channel)->path.route == &route->peer.route && !channel->failed);
     }
     return used;
 }

@@ -249,9 +249,10 @@ void sim_route_stalled(void *context, struct rawe_conn *conn, uint64_t silent_ns
     sim_trace(node->sim, "n%u has not heard n%u on lane %u for %llu us", node->index, channel->peer,
               channel->lane, (unsigned long long)silent_ns / 1000);
     node->control[SIM_CONTROL_PING]++;
-    sim_route_ask(route, channel->lane, conn->peer_port, conn->peer_key, route->peer.route.mac);
+    sim_route_ask(route, channel->lane, conn->path.peer_port, conn->path.peer_key,
+                  route->peer.route.mac);
     sim_address_seek(route);
-    rawe_liveness_alive(&conn->liveness, route->absent_ns[channel->lane]);
+    rawe_liveness_alive(&conn->path.liveness, route->absent_ns[channel->lane]);
 }
 
 void sim_route_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
@@ -427,7 +428,7 @@ static void check_silent(const struct sim_channel *channel, struct sim_peer *rou
 {
     const struct sim_node *node = channel->node;
     const struct rawe_conn *conn = sim_conn(channel);
-    uint64_t since_ns = conn->liveness.silent_since_ns;
+    uint64_t since_ns = conn->path.liveness.silent_since_ns;
 
     if (since_ns != 0 && sim_node_clock(node) > since_ns + FAILOVER_NS &&
         !sim_route_carries(route) && others_carry(route)) {
@@ -461,7 +462,7 @@ static void check_preferred(const struct sim_channel *channel, const struct sim_
 /** Check that a silent route was left if there is another, unless that one is too new. */
 static void check_down(const struct sim_channel *channel, const struct sim_peer *route)
 {
-    struct rawe_route *best = rawe_route_best(sim_conn(channel)->preferred);
+    struct rawe_route *best = rawe_route_best(sim_conn(channel)->path.preferred);
 
     for (const struct sim_peer *other = channel->node->peers; other != NULL; other = other->next) {
         if (&other->peer.route == best && channel->node->sim->now_ns > other->opened_ns + JOIN_NS) {
@@ -497,7 +498,7 @@ void sim_route_check_node(const struct sim_node *node)
         const struct rawe_conn *conn = sim_conn(channel);
         const struct sim_node *other = &sim->nodes[channel->peer];
         struct sim_peer *route = sim_route_of(rawe_peer_used(conn));
-        if (conn->route->down) {
+        if (conn->path.route->down) {
             check_down(channel, route);
         }
         if (channel->failed || !other->alive || other->life != channel->peer_life ||

@@ -64,9 +64,9 @@ static uint64_t queues_ns(const struct sim_channel *channel)
  */
 static uint64_t progress_of(const struct rawe_conn *conn)
 {
-    const struct rawe_send *first = conn->queue.first;
-    const struct rawe_order *order = conn->ordered.order;
-    uint64_t frames = conn->sendwin.una + conn->sendwin.sacked;
+    const struct rawe_send *first = conn->tx.queue.first;
+    const struct rawe_order *order = conn->tx.ordered.order;
+    uint64_t frames = conn->tx.window.una + conn->tx.window.sacked;
 
     if (order != NULL && first != NULL && !rawe_order_allows(order, first->number)) {
         frames += order->limit;

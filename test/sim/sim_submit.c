@@ -138,7 +138,8 @@ static void submit_in_place(struct sim *sim, struct sim_message *message,
 
     /* It is part of a streak, or the connection has just moved to a path with shorter frames. */
     if (channel->lane == RAWE_LANE_EXPRESS && bulk != NULL &&
-        message->net.out.send.queue == &bulk->queue && (!fits || message->net.out.send.ordered)) {
+        message->net.out.send.queue == &bulk->tx.queue &&
+        (!fits || message->net.out.send.ordered)) {
         note_channel(sim, message, sim_channel_beside(channel, RAWE_LANE_BULK));
     }
     message->queued = result == RAWE_PEER_QUEUED;

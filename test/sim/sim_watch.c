@@ -36,7 +36,7 @@ void sim_watch_sent(struct sim_node *node, const struct rawe_header *header)
         return;
     }
     struct sim_watch *watch = watch_of(channel);
-    const struct rawe_recvwin *recvwin = &sim_conn(channel)->recvwin;
+    const struct rawe_recvwin *recvwin = &sim_conn(channel)->rx.window;
     if (header->type == RAWE_FRAME_ACK || recvwin->beyond == 0) { /* only ACK has a SACK block */
         watch->acked = header->acknowledgement;
         watch->acked_beyond = recvwin->beyond;
@@ -54,12 +54,13 @@ void sim_watch_sent(struct sim_node *node, const struct rawe_header *header)
 static void check_congestion(struct sim *sim, const struct sim_channel *channel,
                              struct sim_watch *watch)
 {
-    const struct rawe_cc *cc = &sim_conn(channel)->cc;
+    const struct rawe_cc *cc = &sim_conn(channel)->tx.cc;
     uint32_t window = cc->window;
     bool unused = sim_conn(channel)->engine->now_ns >= watch->cc_used_ns + RAWE_CC_UNUSED_NS;
     uint32_t before = unused && watch->cc_window > cc->first ? cc->first : watch->cc_window;
     uint32_t least = before;
-    uint64_t left = 1 + (channel->node->local_ns - sim->now_ns) / sim_conn(channel)->rtt.minimum_ns;
+    uint64_t left =
+        1 + (channel->node->local_ns - sim->now_ns) / sim_conn(channel)->tx.rtt.minimum_ns;
 
     for (; left != 0 && least > cc->least; left--) {
         least = least * 7 / 10;
@@ -82,7 +83,7 @@ static void check_owed(struct sim *sim, const struct sim_channel *channel, struc
 {
     const struct sim_node *node = channel->node;
     const struct rawe_engine *engine = sim_conn(channel)->engine;
-    const struct rawe_recvwin *recvwin = &sim_conn(channel)->recvwin;
+    const struct rawe_recvwin *recvwin = &sim_conn(channel)->rx.window;
     uint64_t clock_ns = sim_node_clock(node);
 
     if (sim_conn(channel)->handshake.state != RAWE_CONN_OPEN || all_acked(watch, recvwin)) {
@@ -136,14 +137,14 @@ static void check_shares(struct sim *sim, const struct sim_nic *nic)
     for (const struct sim_channel *channel = node->channels; channel != NULL;
          channel = channel->next) {
         const struct rawe_conn *conn = sim_conn(channel);
-        if (conn->into != &nic->engine) {
+        if (conn->path.into != &nic->engine) {
             continue;
         }
-        granted += rawe_list_has(&conn->grant.link) ? conn->grant.frames : 0;
+        granted += rawe_list_has(&conn->rx.grant.link) ? conn->rx.grant.frames : 0;
         if (conn->handshake.state != RAWE_CONN_FAILED) {
             open++;
-            promised += rawe_credit_of(credit, channel->lane, &conn->credit);
-            active += rawe_credit_is_active(credit, &conn->credit);
+            promised += rawe_credit_of(credit, channel->lane, &conn->rx.credit);
+            active += rawe_credit_is_active(credit, &conn->rx.credit);
         }
     }
     uint32_t counted = 0;
@@ -186,7 +187,7 @@ void sim_watch_node(struct sim_node *node)
 
     for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
         struct sim_watch *watch = watch_of(channel);
-        const struct rawe_cc *cc = &sim_conn(channel)->cc;
+        const struct rawe_cc *cc = &sim_conn(channel)->tx.cc;
         if (watch->migrations != migrations || watch->cc_first != cc->first) {
             watch->migrations = migrations; /* nothing is known of another path, */
             watch->cc_first = cc->first;    /* nor of frames of another length */

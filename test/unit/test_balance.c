@@ -133,10 +133,10 @@ static void tear_down(void)
 static uint64_t load_bytes(unsigned rail)
 {
     const struct rawe_conn *conn = rails_peer(0, rail)->conn[RAWE_LANE_BULK];
-    return conn == NULL
-               ? 0
-               : conn->queue.bytes + (uint64_t)conn->payload_max_bytes *
-                                         (conn->sendwin.in_flight + conn->sendwin.to_transmit);
+    return conn == NULL ? 0
+                        : conn->tx.queue.bytes +
+                              (uint64_t)conn->path.payload_max_bytes *
+                                  (conn->tx.window.in_flight + conn->tx.window.to_transmit);
 }
 
 /** Bytes that a rail has carried to the other host. */
@@ -160,7 +160,7 @@ TEST(rawe_balance_operate__by_nominal_speed_until_measured)
 /** Measured on the connection by that rail: so much was acknowledged in 20 ms. */
 static void has_rate(unsigned rail, uint32_t mbps)
 {
-    struct rawe_cc *cc = &rails_conn(0, rail, RAWE_LANE_BULK)->cc;
+    struct rawe_cc *cc = &rails_conn(0, rail, RAWE_LANE_BULK)->tx.cc;
     struct rawe_ack ack = {.now_ns = rails.now_ns - 20 * UNIT_MS, .in_flight = 1};
     rawe_cc_start(cc, cc->type, cc->most, 0, rails.now_ns);
     ack.arrived = 1;
@@ -211,10 +211,10 @@ TEST(rawe_balance_operate__little_by_a_route_that_is_silent)
     struct rawe_conn *silent = rails_conn(0, 0, RAWE_LANE_BULK);
     has_rate(0, 500);
     has_rate(1, 500);
-    silent->liveness.probes_unanswered = 1;
+    silent->path.liveness.probes_unanswered = 1;
     struct access *access = put(0, 0, 32 * GRAIN_BYTES);
     assert_in_range(load_bytes(0), 1, 3 * GRAIN_BYTES);
-    silent->liveness.probes_unanswered = 0;
+    silent->path.liveness.probes_unanswered = 0;
     assert_arrives(access, 0, 32 * GRAIN_BYTES);
 }
 

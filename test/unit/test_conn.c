@@ -29,12 +29,12 @@ TEST(rawe_conn_open__payload_is_the_smaller_of_link_and_path)
     rawe_route_init(&route);
     struct rawe_conn *conn = rawe_conn_open(&route, RAWE_LANE_EXPRESS, NULL, NULL);
     assert_non_null(conn);
-    assert_int_equal(conn->payload_max_bytes, 700);
+    assert_int_equal(conn->path.payload_max_bytes, 700);
     rawe_conn_close(conn, net.now_ns);
     route.payload_max_bytes = 60000;
     conn = rawe_conn_open(&route, RAWE_LANE_EXPRESS, NULL, NULL);
     assert_non_null(conn);
-    assert_int_equal(conn->payload_max_bytes, net.config.payload_max_bytes);
+    assert_int_equal(conn->path.payload_max_bytes, net.config.payload_max_bytes);
     rawe_conn_close(conn, net.now_ns);
 }
 
@@ -99,8 +99,8 @@ TEST(rawe_conn_arm__takes_the_earliest_deadline)
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
     rawe_conn_arm(end(0));
     assert_false(rawe_timer_armed(&end(0)->timer));
-    uint64_t *deadlines[] = {&end(0)->sendwin.loss_deadline_ns,
-                             &end(0)->liveness.probe_deadline_ns};
+    uint64_t *deadlines[] = {&end(0)->tx.window.loss_deadline_ns,
+                             &end(0)->path.liveness.probe_deadline_ns};
     for (unsigned i = 0; i < 2; i++) {
         rawe_timer_cancel(&net.node[0].engine.timers, &end(0)->timer);
         for (unsigned j = 0; j < 2; j++) {
@@ -116,18 +116,18 @@ TEST(rawe_conn_idle_deadline_ns__after_the_last_question)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     struct rawe_conn *conn = end(0);
     struct rawe_liveness_limits *limits = &conn->engine->config.liveness;
-    uint64_t asked_ns = conn->liveness.asked_ns;
+    uint64_t asked_ns = conn->path.liveness.asked_ns;
     assert_true(rawe_conn_idle_deadline_ns(conn) == 0);
     limits->idle_ns = 300 * UNIT_MS;
     assert_true(rawe_conn_idle_deadline_ns(conn) == asked_ns + 300 * UNIT_MS);
     /* What is owed is asked for earlier. */
-    conn->liveness.probe_deadline_ns = net.now_ns + UNIT_MS;
+    conn->path.liveness.probe_deadline_ns = net.now_ns + UNIT_MS;
     assert_true(rawe_conn_idle_deadline_ns(conn) == 0);
-    conn->liveness.probe_deadline_ns = 0;
+    conn->path.liveness.probe_deadline_ns = 0;
     /* Who does not know yet that we finalize is asked as soon as may be. */
     rawe_engine_finalizing(conn->engine);
     assert_true(rawe_conn_idle_deadline_ns(conn) == asked_ns + limits->probe_least_ns);
-    conn->finalize.announced = true;
+    conn->end.announced = true;
     assert_true(rawe_conn_idle_deadline_ns(conn) == asked_ns + 300 * UNIT_MS);
     conn->handshake.state = RAWE_CONN_PEER_CLOSED;
     assert_true(rawe_conn_idle_deadline_ns(conn) == 0);
@@ -142,19 +142,19 @@ TEST(rawe_conn_owe_ack__each_after_its_own_delay)
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         unit_connect(&net, (enum rawe_lane)lane);
         conn[lane] = net.node[1].conn[lane];
-        rawe_recvwin_acknowledged(&conn[lane]->recvwin);
+        rawe_recvwin_acknowledged(&conn[lane]->rx.window);
     }
     uint64_t begin_ns = owes->now_ns;
     rawe_conn_owe_ack(conn[0], false, begin_ns);
-    rawe_recvwin_carried(&conn[0]->recvwin);
+    rawe_recvwin_carried(&conn[0]->rx.window);
     rawe_conn_owe_ack(conn[1], false, begin_ns + 10 * UNIT_US);
     rawe_conn_owe_ack(conn[0], false, begin_ns + 40 * UNIT_US);
     rawe_engine_advance(owes, begin_ns + delay_ns + 9 * UNIT_US);
-    assert_false(conn[0]->recvwin.ack_now || conn[1]->recvwin.ack_now);
+    assert_false(conn[0]->rx.window.ack_now || conn[1]->rx.window.ack_now);
     rawe_engine_advance(owes, begin_ns + delay_ns + 28 * UNIT_US); /* and a tick */
-    assert_true(!conn[0]->recvwin.ack_now && conn[1]->recvwin.ack_now);
+    assert_true(!conn[0]->rx.window.ack_now && conn[1]->rx.window.ack_now);
     rawe_engine_advance(owes, begin_ns + delay_ns + 58 * UNIT_US);
-    assert_true(conn[0]->recvwin.ack_now);
+    assert_true(conn[0]->rx.window.ack_now);
 }
 
 TEST(rawe_conn_owe_ack__every_quarter_of_the_credit)
@@ -234,7 +234,7 @@ TEST(rawe_conn_transmit_control__says_when_the_link_is_full)
     assert_int_equal(net_queue_count(&net.queue), 1);
     assert_int_equal(net.wire->header.sequence, 17);
     assert_int_equal(net.wire->header.type, RAWE_FRAME_PROBE);
-    assert_int_equal(net.wire->header.credit, end(0)->credit.advertised);
+    assert_int_equal(net.wire->header.credit, end(0)->rx.credit.advertised);
 }
 
 TEST(rawe_conn_transmit_control__carries_the_largest_sack)
@@ -331,7 +331,7 @@ static void send_beyond_credit(void)
     done_count = 0;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.filter = drop_all;
-    end(0)->peer_credit = 4;
+    end(0)->tx.peer_credit = 4;
     for (unsigned i = 0; i < SENDS; i++) {
         under_way[i].on_done = note_done;
         unit_send_message(end(0), &under_way[i], 1, under_way_data, sizeof(under_way_data));
@@ -339,7 +339,7 @@ static void send_beyond_credit(void)
     assert_int_equal(under_way[0].send.framed_bytes, sizeof(under_way_data));
     assert_in_range(under_way[1].send.framed_bytes, 1, sizeof(under_way_data) - 1);
     assert_int_equal(under_way[2].send.framed_bytes, 0);
-    assert_int_equal(end(0)->queue.count, SENDS - 1);
+    assert_int_equal(end(0)->tx.queue.count, SENDS - 1);
 }
 
 TEST(rawe_conn_abandon__the_queue_too)
@@ -348,7 +348,7 @@ TEST(rawe_conn_abandon__the_queue_too)
     rawe_conn_complete(engine(0), rawe_conn_abandon(end(0), true), RAWE_STATUS_DONE);
     assert_done(0, SENDS, RAWE_STATUS_DONE);
     assert_true(rawe_conn_idle(end(0)));
-    assert_int_equal(end(0)->queue.bytes, 0);
+    assert_int_equal(end(0)->tx.queue.bytes, 0);
     assert_null(rawe_conn_abandon(end(0), true)); /* nothing is left */
 }
 
@@ -360,33 +360,33 @@ TEST(rawe_conn_reset__nothing_of_the_earlier_life_is_left)
     unit_send_copy(end(0), 1, 10);
     unit_send_copy(end(1), 1, 10);
     finish(); /* a round trip is known: these were sent once */
-    assert_true(end(0)->rtt.smoothed_ns != 0);
-    end(0)->sendwin.loss_deadline_ns = end(0)->liveness.probe_deadline_ns = net.now_ns;
-    end(0)->liveness.probes_unanswered = 3;
-    rawe_liveness_probe_sent(&end(0)->liveness, net.now_ns);
-    assert_int_not_equal(end(0)->ack_requested, net.config.first_sequence);
+    assert_true(end(0)->tx.rtt.smoothed_ns != 0);
+    end(0)->tx.window.loss_deadline_ns = end(0)->path.liveness.probe_deadline_ns = net.now_ns;
+    end(0)->path.liveness.probes_unanswered = 3;
+    rawe_liveness_probe_sent(&end(0)->path.liveness, net.now_ns);
+    assert_int_not_equal(end(0)->tx.ack_requested, net.config.first_sequence);
     /* A message of which a part has come. */
     const struct rawe_fragment part = {
         .kind = RAWE_FRAGMENT_PART, .data_bytes = 10, .total_bytes = 20};
     assert_non_null(
-        rawe_reassembly_place(&end(0)->reassembly, &engine(0)->reassembly_buffers, &part));
-    end(0)->batch = RAWE_BATCH_INVALID;
-    end(0)->queue.awaited = true;
-    end(0)->finalize.disowned_ns = net.now_ns;
+        rawe_reassembly_place(&end(0)->rx.reassembly, &engine(0)->reassembly_buffers, &part));
+    end(0)->path.batch = RAWE_BATCH_INVALID;
+    end(0)->tx.queue.awaited = true;
+    end(0)->end.disowned_ns = net.now_ns;
     rawe_conn_reset(end(0));
-    assert_int_equal(end(0)->sendwin.next, net.config.first_sequence);
-    assert_int_equal(end(0)->recvwin.next, net.config.first_sequence);
-    assert_int_equal(end(0)->queue.message_number, net.config.first_sequence);
-    assert_int_equal(end(0)->ack_requested, net.config.first_sequence);
-    assert_null(end(0)->reassembly.first);
-    assert_int_equal(end(0)->peer_credit, 0);
-    assert_false(end(0)->queue.awaited);
-    assert_true(end(0)->finalize.disowned_ns == 0);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_UNVALIDATED);
-    assert_int_equal(end(0)->liveness.probes_unanswered, 0);
-    assert_int_equal(end(0)->liveness.probes_remembered, 0);
-    assert_true(end(0)->liveness.probe_deadline_ns == 0);
-    assert_true(end(0)->sendwin.loss_deadline_ns == 0);
-    assert_true(end(0)->rtt.smoothed_ns == 0);
-    assert_false(rawe_recvwin_due(&end(0)->recvwin));
+    assert_int_equal(end(0)->tx.window.next, net.config.first_sequence);
+    assert_int_equal(end(0)->rx.window.next, net.config.first_sequence);
+    assert_int_equal(end(0)->tx.queue.message_number, net.config.first_sequence);
+    assert_int_equal(end(0)->tx.ack_requested, net.config.first_sequence);
+    assert_null(end(0)->rx.reassembly.first);
+    assert_int_equal(end(0)->tx.peer_credit, 0);
+    assert_false(end(0)->tx.queue.awaited);
+    assert_true(end(0)->end.disowned_ns == 0);
+    assert_int_equal(end(0)->path.batch, RAWE_BATCH_UNVALIDATED);
+    assert_int_equal(end(0)->path.liveness.probes_unanswered, 0);
+    assert_int_equal(end(0)->path.liveness.probes_remembered, 0);
+    assert_true(end(0)->path.liveness.probe_deadline_ns == 0);
+    assert_true(end(0)->tx.window.loss_deadline_ns == 0);
+    assert_true(end(0)->tx.rtt.smoothed_ns == 0);
+    assert_false(rawe_recvwin_due(&end(0)->rx.window));
 }

@@ -47,7 +47,7 @@ static void send_numbered(unsigned count, uint64_t lost)
 {
     for (unsigned i = 0; i < count; i++) {
         if ((lost >> i & 1) != 0) {
-            doom(end(0)->sendwin.next + i);
+            doom(end(0)->tx.window.next + i);
         }
     }
     for (unsigned i = 0; i < count; i++) {
@@ -61,7 +61,7 @@ static void in_flight(unsigned count)
     doomed_count = 0;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - 2); /* the numbers wrap in each test */
-    end(0)->peer_credit = 64;
+    end(0)->tx.peer_credit = 64;
     send_numbered(count, 0);
     assert_int_equal(net_queue_count(&net.queue), count);
 }
@@ -95,40 +95,40 @@ TEST(acknowledged__more_credit_sends_more)
     static uint8_t data[60000];
     struct unit_send send = {0};
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->peer_credit = 4;
+    end(0)->tx.peer_credit = 4;
     net.filter = drop_all;
     unit_send_message(end(0), &send, 1, data, sizeof(data));
-    assert_int_equal(end(0)->sendwin.in_flight, 4);
+    assert_int_equal(end(0)->tx.window.in_flight, 4);
     unit_set_credit(&net, 1, 9);
     acknowledge(0, NULL, 0);
-    assert_int_equal(end(0)->sendwin.in_flight, 9);
+    assert_int_equal(end(0)->tx.window.in_flight, 9);
     unit_set_credit(&net, 1, 0);
     acknowledge(0, NULL, 0);
-    assert_int_equal(end(0)->peer_credit, 0);
+    assert_int_equal(end(0)->tx.peer_credit, 0);
     acknowledge(9, NULL, 0);
-    assert_int_equal(end(0)->sendwin.in_flight, 0); /* and asks */
-    assert_true(end(0)->wants_credit);
+    assert_int_equal(end(0)->tx.window.in_flight, 0); /* and asks */
+    assert_true(end(0)->tx.wants_credit);
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
 }
 
 TEST(acknowledged__no_rtt_sample_from_a_resent_frame)
 {
     in_flight(0);
-    doom(end(0)->sendwin.next);
+    doom(end(0)->tx.window.next);
     unit_send_copy(end(0), 0, 10);
     finish();
     assert_int_equal(counters(0)->frames_resent, 1);
-    assert_true(end(0)->rtt.smoothed_ns == 0);
+    assert_true(end(0)->tx.rtt.smoothed_ns == 0);
     /* But the probe's: what comes back later than that may be evidence. */
-    assert_true(end(0)->rtt.minimum_ns < UNIT_S);
+    assert_true(end(0)->tx.rtt.minimum_ns < UNIT_S);
     assert_int_equal(round_trips_counted(), 0);
     unit_send_copy(end(0), 1, 11);
     finish();
     /* Nothing but the delayed acknowledgement took time on this wire. */
-    assert_in_range(end(0)->rtt.smoothed_ns, net.config.ack_delay_ns,
+    assert_in_range(end(0)->tx.rtt.smoothed_ns, net.config.ack_delay_ns,
                     net.config.ack_delay_ns + 60 * UNIT_US);
     assert_int_equal(round_trips_counted(), 1);
-    unsigned bucket = rawe_histogram_bucket(end(0)->rtt.smoothed_ns);
+    unsigned bucket = rawe_histogram_bucket(end(0)->tx.rtt.smoothed_ns);
     assert_int_equal(net.node[0].engine.round_trips.count[bucket], 1);
     assert_all_arrived(2);
 }
@@ -145,7 +145,7 @@ TEST(acknowledged__no_rtt_sample_from_a_peer_that_had_to_be_asked)
     net.node[1].paused = false;
     finish();
     assert_int_equal(counters(0)->probes_answered, 1);
-    assert_true(end(0)->rtt.smoothed_ns == 0);
+    assert_true(end(0)->tx.rtt.smoothed_ns == 0);
     assert_all_arrived(1);
 }
 
@@ -157,7 +157,7 @@ TEST(acknowledged__a_silence_that_is_over_delays_no_question)
     net.filter = drop_all;
     net_queue_clear(&net.queue); /* the second one is lost, and what says that the first came */
     unit_run(&net, UNIT_S, 200 * UNIT_US);
-    assert_true(end(0)->liveness.probe_deadline_ns > net.now_ns + 15 * UNIT_MS);
+    assert_true(end(0)->path.liveness.probe_deadline_ns > net.now_ns + 15 * UNIT_MS);
     const uint64_t before = counters(0)->probes_sent;
     acknowledge(1, NULL, 0);
     unit_run(&net, 12 * UNIT_MS, 100 * UNIT_US);

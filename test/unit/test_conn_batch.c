@@ -189,7 +189,7 @@ TEST(rawe_conn_batch_announce__not_without_credit)
     unit_run(&net, 20 * UNIT_MS, UNIT_MS / 2);
     rawe_conn_note_credit(end(0), 0, false, false, false, net.now_ns);
     batch_begin_put(&send, 30000);
-    assert_true(rawe_sendwin_empty(&end(0)->sendwin));
+    assert_true(rawe_sendwin_empty(&end(0)->tx.window));
     batch_end_put(&send, 30000);
 }
 
@@ -269,7 +269,7 @@ static void send_and_end(bool plain)
     unit_send_message(end(1), &sends[1], 1, batch_data, 3000);
     unit_receive_all(&net);
     if (plain) {
-        end(0)->batch = RAWE_BATCH_INVALID;
+        end(0)->path.batch = RAWE_BATCH_INVALID;
     }
     unit_send_message(end(0), &sends[2], 2, batch_data, 3000);
     uint64_t received = counters(1)->frames_received;
@@ -278,8 +278,8 @@ static void send_and_end(bool plain)
     }
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
     /* Nothing of the frame was taken in the next life. */
-    assert_int_equal(end(1)->recvwin.next, net.config.first_sequence);
-    assert_false(rawe_recvwin_has_gap(&end(1)->recvwin));
+    assert_int_equal(end(1)->rx.window.next, net.config.first_sequence);
+    assert_false(rawe_recvwin_has_gap(&end(1)->rx.window));
     assert_int_equal(counters(1)->frames_received, received);
     net_queue_clear(&net.queue);
 }
@@ -325,16 +325,16 @@ TEST(rawe_conn_batch_validate__first_a_batch_of_known_content)
 {
     struct unit_send send = {0};
     batch_connect(10);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_UNVALIDATED);
+    assert_int_equal(end(0)->path.batch, RAWE_BATCH_UNVALIDATED);
     batch_begin_put(&send, VALIDATING_BYTES);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_VALIDATING);
+    assert_int_equal(end(0)->path.batch, RAWE_BATCH_VALIDATING);
     assert_int_equal(net_queue_count(&net.queue), 2);
     for (const struct net_frame *frame = net.wire; frame != NULL; frame = frame->next) {
         assert_int_equal(frame->batch, 1);
         assert_int_equal(fragment_kind(frame), RAWE_FRAGMENT_VALIDATION);
     }
     unit_settle(&net);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
+    assert_int_equal(end(0)->path.batch, RAWE_BATCH_VALID);
     assert_int_equal(counters(0)->validations_passed, 1);
     assert_int_equal(send.done, 1);
     assert_int_equal(net.node[1].message_count, 0); /* a validation frame is no message */
@@ -348,11 +348,12 @@ TEST(rawe_conn_batch_validate__not_for_the_first_eight_frames)
     unit_fill(batch_data, sizeof(batch_data), 1);
     for (unsigned i = 0; i < 9; i++) {
         unit_send_message(end(0), &sends[i], 1, batch_data, rawe_conn_segment_bytes(end(0)));
-        assert_int_equal(end(0)->batch, i < 8 ? RAWE_BATCH_UNVALIDATED : RAWE_BATCH_VALIDATING);
+        assert_int_equal(end(0)->path.batch,
+                         i < 8 ? RAWE_BATCH_UNVALIDATED : RAWE_BATCH_VALIDATING);
         unit_settle(&net);
         assert_int_equal(sends[i].done, 1);
     }
-    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
+    assert_int_equal(end(0)->path.batch, RAWE_BATCH_VALID);
 }
 
 TEST(rawe_conn_batch_validate__not_on_the_express_lane_nor_without_a_link_that_can)
@@ -367,7 +368,7 @@ TEST(rawe_conn_batch_validate__not_on_the_express_lane_nor_without_a_link_that_c
         unit_send_message(conn, &send, 1, batch_data, 20000);
         unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
         assert_int_equal(send.done, 1);
-        assert_int_equal(conn->batch, RAWE_BATCH_UNVALIDATED);
+        assert_int_equal(conn->path.batch, RAWE_BATCH_UNVALIDATED);
         assert_int_equal(net.batch_number, 0);
     }
 }
@@ -380,18 +381,18 @@ TEST(rawe_conn_batch_validate__a_frame_is_held_back)
     for (unsigned i = 0; i < 2; i++) {
         unit_send_copy(end(0), 1, 10);
     }
-    assert_non_null(end(0)->sendwin.held);
+    assert_non_null(end(0)->tx.window.held);
     unit_close_having_all(&net, 1, RAWE_LANE_BULK);
     unit_open(&net, 1, RAWE_LANE_BULK);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
-    assert_non_null(end(0)->sendwin.held);
+    assert_non_null(end(0)->tx.window.held);
     batch_begin_put(&send, 3000);
     unit_receive_all(&net);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
     unit_receive_forged(&net, 1, RAWE_LANE_BULK, (struct rawe_header){.type = RAWE_FRAME_PROBE},
                         NULL, 0);
     /* What is held back has a number of the window, too. */
-    assert_true(rawe_sendwin_used(&end(0)->sendwin) + (end(0)->sendwin.held != NULL) <= 16);
+    assert_true(rawe_sendwin_used(&end(0)->tx.window) + (end(0)->tx.window.held != NULL) <= 16);
     finish();
     assert_int_equal(send.done, 1);
     assert_int_equal(net.node[1].message_count, 1);
@@ -402,7 +403,7 @@ TEST(rawe_conn_batch_conclude__three_validations_lost_altogether)
     batch_connect(10);
     net.batches_vanish = true;
     batch_put(50000, 5); /* over plain frames in the end */
-    assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
+    assert_int_equal(end(0)->path.batch, RAWE_BATCH_INVALID);
     assert_int_equal(counters(0)->validations_failed, 1);
     assert_true(counters(0)->losses_validation > 0);
     assert_int_equal(counters(0)->losses_overtaken + counters(0)->losses_probed, 0);
@@ -417,7 +418,7 @@ TEST(rawe_conn_batch_conclude__three_validations_lost_altogether)
     net.batches_vanish = false;
     unit_run(&net, 100 * UNIT_MS, UNIT_MS);
     batch_put(30000, 7); /* it is tried again */
-    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
+    assert_int_equal(end(0)->path.batch, RAWE_BATCH_VALID);
 }
 
 static bool garble_validations(struct unit_net *of, const struct net_frame *frame)
@@ -433,7 +434,7 @@ TEST(rawe_conn_batch_conclude__content_that_arrives_wrong)
     batch_connect(10);
     net.filter = garble_validations;
     batch_put(30000, 1);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
+    assert_int_equal(end(0)->path.batch, RAWE_BATCH_INVALID);
     assert_true(counters(1)->dropped_validation >= 3);
     assert_int_equal(counters(0)->validations_failed, 1);
 }
@@ -443,14 +444,14 @@ TEST(rawe_conn_batch_validate__not_with_credit_for_one_frame)
 {
     batch_connect(16);
     struct unit_send send = {0};
-    end(0)->peer_credit = 1;
+    end(0)->tx.peer_credit = 1;
     batch_begin_put(&send, 1000);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_UNVALIDATED);
+    assert_int_equal(end(0)->path.batch, RAWE_BATCH_UNVALIDATED);
     assert_int_equal(counters(0)->frames_sent, 1);
     assert_int_equal(counters(0)->batches_sent, 0);
     finish();
     batch_put(30000, 2);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
+    assert_int_equal(end(0)->path.batch, RAWE_BATCH_VALID);
 }
 
 /** A link says that short batches serve it better: they are made so, and longer ones again later. */
@@ -479,14 +480,14 @@ TEST(acknowledged__also_behind_what_arrived_out_of_order)
 {
     batch_connect(16);
     batch_put(30000, 1);
-    net.filter_count = end(0)->sendwin.next;
+    net.filter_count = end(0)->tx.window.next;
     net.filter = lose_late_batches;
     struct unit_send send = {0};
     unit_fill(batch_data, 60000, 2);
     batch_begin_put(&send, 60000);
     unit_settle(&net);
-    assert_true(end(0)->sendwin.sacked != 0); /* each acknowledgement says so again */
+    assert_true(end(0)->tx.window.sacked != 0); /* each acknowledgement says so again */
     net.batches_vanish = true;
     batch_end_put(&send, 60000);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
+    assert_int_equal(end(0)->path.batch, RAWE_BATCH_INVALID);
 }

@@ -42,8 +42,8 @@ static void set_up(void)
     engine.deferral = &engine.own_deferral;
     conn.engine = &engine;
     rawe_route_init(&route);
-    rawe_order_add(route.order, &conn.ordered);
-    rawe_sendqueue_init(&conn.queue, 7);
+    rawe_order_add(route.order, &conn.tx.ordered);
+    rawe_sendqueue_init(&conn.tx.queue, 7);
     message_count = done_count = 0;
 }
 
@@ -79,7 +79,7 @@ static struct rawe_send *queue(size_t len_bytes)
     }
     send->pieces[send->piece_count++] =
         (struct rawe_bytes){from + first_bytes, len_bytes - first_bytes};
-    rawe_sendqueue_push(&conn.queue, send);
+    rawe_sendqueue_push(&conn.tx.queue, send);
     message_count++;
     return send;
 }
@@ -88,10 +88,10 @@ static struct rawe_send *queue(size_t len_bytes)
 static struct rawe_send *bundle(uint32_t bytes_max)
 {
     rawe_conn_bundle(&conn, bytes_max);
-    if (conn.queue.first == NULL || conn.queue.first->kind != RAWE_FRAGMENT_BUNDLE) {
+    if (conn.tx.queue.first == NULL || conn.tx.queue.first->kind != RAWE_FRAGMENT_BUNDLE) {
         return NULL;
     }
-    return rawe_sendqueue_pop(&conn.queue);
+    return rawe_sendqueue_pop(&conn.tx.queue);
 }
 
 /** A bundle holds these messages, from one on, and padding of zeros. */
@@ -124,12 +124,12 @@ TEST(rawe_conn_bundle__not_of_a_single_message)
     assert_null(bundle(RAWE_BATCH_BYTES_MAX));
     struct rawe_send *only = queue(10);
     assert_null(bundle(RAWE_BATCH_BYTES_MAX));
-    assert_ptr_equal(conn.queue.first, only);
+    assert_ptr_equal(conn.tx.queue.first, only);
     struct rawe_send *put = queue(10);
     put->kind = RAWE_FRAGMENT_PUT;
     assert_null(bundle(RAWE_BATCH_BYTES_MAX));
-    assert_ptr_equal(conn.queue.first, only);
-    assert_int_equal(conn.queue.count, 2);
+    assert_ptr_equal(conn.tx.queue.first, only);
+    assert_int_equal(conn.tx.queue.count, 2);
     assert_int_equal(engine.bundles.allocated, 0);
     assert_int_equal(engine.counters.messages_coalesced, 0);
 }
@@ -142,11 +142,11 @@ TEST(rawe_conn_bundle__not_what_has_to_go_alone)
     assert_null(bundle(RAWE_BATCH_BYTES_MAX));
     first->kind = RAWE_FRAGMENT_BUNDLE;
     rawe_conn_bundle(&conn, RAWE_BATCH_BYTES_MAX);
-    assert_ptr_equal(conn.queue.first, first);
+    assert_ptr_equal(conn.tx.queue.first, first);
     first->kind = RAWE_FRAGMENT_MESSAGE;
     first->fragmented = true; /* some of it is under way */
     assert_null(bundle(RAWE_BATCH_BYTES_MAX));
-    assert_ptr_equal(conn.queue.first, first);
+    assert_ptr_equal(conn.tx.queue.first, first);
 }
 
 TEST(rawe_conn_bundle__not_with_coalescing_off)
@@ -155,7 +155,7 @@ TEST(rawe_conn_bundle__not_with_coalescing_off)
     (void)queue(10);
     (void)queue(10);
     assert_null(bundle(RAWE_BATCH_BYTES_MAX));
-    assert_int_equal(conn.queue.count, 2);
+    assert_int_equal(conn.tx.queue.count, 2);
 }
 
 TEST(rawe_conn_bundle__longest_message)
@@ -168,7 +168,7 @@ TEST(rawe_conn_bundle__longest_message)
     assert_holds(made, 0, 2);
     made->done(made, RAWE_STATUS_DONE);
     assert_null(bundle(RAWE_BATCH_BYTES_MAX));
-    assert_ptr_equal(conn.queue.first, &messages[2].send);
+    assert_ptr_equal(conn.tx.queue.first, &messages[2].send);
 }
 
 /** Three messages of 98 bytes take 3 * 102, and 2 * 2 between them. */
@@ -185,7 +185,7 @@ TEST(rawe_conn_bundle__fills_what_there_is_to_the_byte)
     assert_holds(made, 3, 2);
     made->done(made, RAWE_STATUS_DONE);
     assert_null(bundle(205)); /* two take 206 */
-    assert_int_equal(conn.queue.count, 2);
+    assert_int_equal(conn.tx.queue.count, 2);
     engine.config.message_max_bytes = 205;
     assert_null(bundle(310));
     engine.config.message_max_bytes = 206;
@@ -218,8 +218,8 @@ TEST(rawe_conn_bundle__while_there_are_buffers)
     struct rawe_send *left = queue(10);
     (void)queue(20);
     assert_null(bundle(RAWE_BATCH_BYTES_MAX)); /* singly, then */
-    assert_ptr_equal(conn.queue.first, left);
-    assert_int_equal(conn.queue.count, 2);
+    assert_ptr_equal(conn.tx.queue.first, left);
+    assert_int_equal(conn.tx.queue.count, 2);
     assert_int_equal(engine.counters.messages_coalesced, 2 * BUNDLES_MAX);
     made[1]->done(made[1], RAWE_STATUS_DONE);
     struct rawe_send *again = bundle(RAWE_BATCH_BYTES_MAX);
@@ -237,8 +237,8 @@ TEST(rawe_conn_bundle__not_without_memory)
     unit_allocations_left = 0;
     assert_null(bundle(RAWE_BATCH_BYTES_MAX));
     unit_allocations_left = -1;
-    assert_ptr_equal(conn.queue.first, first);
-    assert_int_equal(conn.queue.count, 2);
+    assert_ptr_equal(conn.tx.queue.first, first);
+    assert_int_equal(conn.tx.queue.count, 2);
     struct rawe_send *made = bundle(RAWE_BATCH_BYTES_MAX);
     assert_holds(made, 0, 2);
     made->done(made, RAWE_STATUS_DONE);

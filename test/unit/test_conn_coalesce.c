@@ -101,15 +101,15 @@ TEST_WITH(unconnected, rawe_conn_coalesce_new__no_large_frame_left)
         (struct unit_options){.coalesce_from_frames = COALESCE_FROM, .window_frames = 256});
     net.node[0].engine.frames.limit = 0;
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->peer_credit = 1000;
+    end(0)->tx.peer_credit = 1000;
     unit_fix_window(end(0), 1000);
     unsigned count = 0;
     while (unit_copy_message(end(0), 9, 700) == RAWE_STATUS_DONE) {
         count++; /* too long to be held back */
     }
-    assert_null(end(0)->sendwin.held);
+    assert_null(end(0)->tx.window.held);
     assert_int_equal(unit_copy_message(end(0), 1, 20), RAWE_STATUS_BUSY);
-    assert_null(end(0)->sendwin.held);
+    assert_null(end(0)->tx.window.held);
     struct unit_send sends[2] = {0};
     uint8_t data[20];
     unit_fill(data, sizeof(data), 1);
@@ -132,7 +132,7 @@ TEST(rawe_conn_coalesce_fits__to_the_last_byte)
         copy(2, 400);
         copy(3, last_bytes);
         assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM + more);
-        assert_non_null(end(0)->sendwin.held); /* the last frame waits for more */
+        assert_non_null(end(0)->tx.window.held); /* the last frame waits for more */
         assert_int_equal(more != 0 ? messages_in(last_frame()) : 2, 2);
         copy(4, 0); /* nothing fits a full one any more, not even the shortest */
         assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM + 1);
@@ -165,7 +165,7 @@ TEST_WITH(unconnected, rawe_conn_coalesce_wanted__first_messages_leave_at_once)
         copy(tag, 30);
         assert_int_equal(net_queue_count(&net.queue),
                          tag < COALESCE_FROM ? tag + 1u : COALESCE_FROM);
-        assert_int_equal(end(0)->sendwin.held != NULL, tag >= COALESCE_FROM);
+        assert_int_equal(end(0)->tx.window.held != NULL, tag >= COALESCE_FROM);
     }
     flush(0);
     assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM + 1);
@@ -179,10 +179,10 @@ TEST_WITH(unconnected, rawe_conn_coalesce_wanted__first_messages_leave_at_once)
 TEST(rawe_conn_coalesce_wanted__longer_messages_do_not_wait)
 {
     copy(1, LIMIT_BYTES / 2);
-    assert_null(end(0)->sendwin.held);
+    assert_null(end(0)->tx.window.held);
     assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM + 1);
     copy(2, LIMIT_BYTES / 2 - 1);
-    assert_non_null(end(0)->sendwin.held);
+    assert_non_null(end(0)->tx.window.held);
     assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM + 1);
     finish();
 }
@@ -225,7 +225,7 @@ TEST_WITH(unconnected, rawe_conn_coalesce_add__queued_messages_share_frames)
     assert_int_equal(counters(1)->messages_received, 30);
     assert_int_equal(counters(0)->bytes_sent, 30 * 80);
     assert_int_equal(counters(1)->bytes_received, 30 * 80);
-    assert_int_equal(end(0)->queue.bytes, 0);
+    assert_int_equal(end(0)->tx.queue.bytes, 0);
     unit_assert_sent(sends, 30, RAWE_STATUS_DONE);
 }
 
@@ -240,13 +240,13 @@ TEST(rawe_conn_coalesce_flush__acknowledgement_rides_along)
     copy(1, 10);
     net.now_ns += net.config.ack_delay_ns + 20 * UNIT_US;
     rawe_engine_advance(&net.node[0].engine, net.now_ns);
-    assert_true(end(0)->recvwin.ack_now);
+    assert_true(end(0)->rx.window.ack_now);
     flush(0);
     assert_int_equal(net_queue_count(&net.queue), 1); /* nothing but what was held back */
     assert_int_equal(net.wire->header.type, RAWE_FRAME_DATA);
     assert_int_equal(net.wire->header.acknowledgement, 1);
-    assert_false(end(0)->recvwin.ack_now);
-    assert_int_equal(end(0)->recvwin.ack_deadline_ns, 0);
+    assert_false(end(0)->rx.window.ack_now);
+    assert_int_equal(end(0)->rx.window.ack_deadline_ns, 0);
     assert_int_equal(counters(0)->acks_sent, 0);
     for (unsigned i = 0; i < COALESCE_FROM; i++) {
         net_queue_put(&net.queue, frames[i]);

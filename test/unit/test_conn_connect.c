@@ -32,8 +32,8 @@ TEST(rawe_conn_connect__tells_the_round_trip)
         net.now_ns += 60 * UNIT_US + table[i].late_ns;
         unit_settle(&net);
         assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
-        assert_int_equal(conn->rtt.smoothed_ns, table[i].smoothed_ns);
-        assert_int_equal(conn->rtt.minimum_ns, UINT64_MAX);
+        assert_int_equal(conn->tx.rtt.smoothed_ns, table[i].smoothed_ns);
+        assert_int_equal(conn->tx.rtt.minimum_ns, UINT64_MAX);
         unit_stop(&net);
         unit_set_up();
     }
@@ -56,11 +56,11 @@ TEST(rawe_conn_reset__gives_back_its_grant)
     struct rawe_grants *grants = &engine(0)->pull.grants;
     rawe_line_init(&engine(0)->pull.line, 25000);
     rawe_grants_init(grants, 100000, &engine(0)->pull.line, 1500, grants->ring_frames);
-    rawe_grants_expect(grants, &conn->grant, net.now_ns);
+    rawe_grants_expect(grants, &conn->rx.grant, net.now_ns);
     assert_int_equal(grants->senders, 1);
     rawe_conn_reset(conn);
     assert_int_equal(grants->senders, 0);
-    assert_int_equal(conn->grant.newest, net.config.first_sequence - 1);
+    assert_int_equal(conn->rx.grant.newest, net.config.first_sequence - 1);
 }
 
 /** A process connects to one to which 20 others do; both to each other, if there are two `ends`. */
@@ -169,8 +169,8 @@ TEST(rawe_conn_receive_connect__the_least_payload_is_enough)
     unit_send_message(conn, &message, 5, data, sizeof(data));
     unit_send_put(conn, &put, data, sizeof(data), known.index, known.key, 0);
     unit_settle(&net);
-    assert_int_equal(conn->payload_max_bytes, RAWE_PAYLOAD_LEAST_BYTES);
-    assert_int_equal(conn->batch, RAWE_BATCH_VALID);
+    assert_int_equal(conn->path.payload_max_bytes, RAWE_PAYLOAD_LEAST_BYTES);
+    assert_int_equal(conn->path.batch, RAWE_BATCH_VALID);
     assert_int_equal(message.done, 1);
     assert_int_equal(put.done, 1);
     unit_assert_message(&net.node[1], 0, 5, sizeof(data), 4);

@@ -66,16 +66,16 @@ TEST(rawe_conn_announce_finalizing__an_earlier_answer_is_none)
     send(1, 1);
     net_queue_clear(&net.queue);
     unit_run(&net, 2 * UNIT_MS, UNIT_MS); /* it asks, and is answered */
-    assert_true(end(1)->liveness.probe_number != 0);
+    assert_true(end(1)->path.liveness.probe_number != 0);
     struct rawe_header header = {
         .type = RAWE_FRAME_ACK,
         .flags = RAWE_FLAG_PROBE_ANSWER,
-        .sequence = end(1)->liveness.probe_number,
+        .sequence = end(1)->path.liveness.probe_number,
     };
     net.filter = drop_all;
     rawe_engine_finalizing(engine(1));
     unit_receive_forged(&net, 0, UNIT_LANE, header, NULL, 0);
-    assert_false(end(1)->finalize.announced);
+    assert_false(end(1)->end.announced);
 }
 
 /** An answer without a number may belong to an earlier PROBE, whatever the numbers are. */
@@ -86,10 +86,10 @@ TEST(rawe_conn_announce_finalizing__an_answer_without_number_is_none)
         .flags = RAWE_FLAG_PROBE_ANSWER,
         .sequence = RAWE_PROBE_PLAIN,
     };
-    end(1)->liveness.probe_number = UINT32_MAX - 10;
+    end(1)->path.liveness.probe_number = UINT32_MAX - 10;
     rawe_engine_finalizing(engine(1));
     unit_receive_forged(&net, 0, UNIT_LANE, header, NULL, 0);
-    assert_false(end(1)->finalize.announced);
+    assert_false(end(1)->end.announced);
 }
 
 TEST(rawe_conn_note_finalizing__not_of_the_next_process)
@@ -98,12 +98,12 @@ TEST(rawe_conn_note_finalizing__not_of_the_next_process)
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
     unit_close(&net, 1, UNIT_LANE);
     unit_settle(&net);
-    assert_true(end(0)->finalize.peer);
+    assert_true(end(0)->end.peer);
     net.now_ns += UNIT_MS;
     unit_restart(&net, 1);
     rawe_conn_connect(unit_open(&net, 1, UNIT_LANE), net.now_ns);
     unit_settle(&net);
-    assert_false(end(0)->finalize.peer);
+    assert_false(end(0)->end.peer);
     assert_works_both_ways();
 }
 
@@ -124,7 +124,7 @@ TEST(rawe_conn_note_finalizing__not_of_an_earlier_process)
     for (unsigned i = 0; i < 2; i++) {
         rawe_connect_encode(payload, &from);
         unit_receive_forged(&net, 1, UNIT_LANE, header, payload, sizeof(payload));
-        assert_int_equal(end(0)->finalize.peer, i);
+        assert_int_equal(end(0)->end.peer, i);
         from.incarnation++;
     }
 }
@@ -265,7 +265,7 @@ TEST(rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize)
     assert_int_equal(linger(1, 900 * UNIT_MS), RAWE_FINALIZED_NOT);
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_LOST);
     assert_false(rawe_engine_has_deferred(engine(1))); /* it is not reported any more */
-    end(1)->finalize.heard = true;
+    end(1)->end.heard = true;
     struct rawe_conn *bulk = unit_open(&net, 1, RAWE_LANE_BULK);
     join_lanes(1);
     hear_finalizing(bulk); /* but it does, by another lane */

@@ -46,11 +46,11 @@ TEST(rawe_conn_move__neither_raises_the_window_nor_forgives_losses)
 {
     static struct unit_send send;
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
-    rawe_cc_set_window(&conn->cc, 4);
+    rawe_cc_set_window(&conn->tx.cc, 4);
     unit_send_message(conn, &send, 7, data, sizeof(data));
-    assert_int_equal(conn->sendwin.in_flight, 4);
+    assert_int_equal(conn->tx.window.in_flight, 4);
     cut_and_move(conn, 1);
-    assert_int_equal(conn->cc.window, 4);
+    assert_int_equal(conn->tx.cc.window, 4);
     unit_run(&rails.net, 5 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(send.done, 1);
     assert_int_equal(conn->engine->counters.congestion_events, 1);
@@ -67,8 +67,8 @@ TEST(rawe_conn_move__ends_asking_a_peer_that_does_not_answer)
     assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
     assert_true(conn->engine->counters.probes_sent < 10);
     /* The next caller begins again. */
-    assert_int_equal(conn->liveness.probes_unanswered, 0);
-    assert_int_equal(conn->liveness.silent_since_ns, 0);
+    assert_int_equal(conn->path.liveness.probes_unanswered, 0);
+    assert_int_equal(conn->path.liveness.silent_since_ns, 0);
 }
 
 TEST(rawe_conn_move__tries_another_link_that_is_full_once)
@@ -98,7 +98,7 @@ TEST(rawe_conn_move__tries_another_link_that_is_full_once)
 /** The rail by which a connection answers. */
 static unsigned rail_back(const struct rawe_conn *conn)
 {
-    const struct rails_nic *nic = conn->into->context;
+    const struct rails_nic *nic = conn->path.into->context;
     return nic->rail;
 }
 

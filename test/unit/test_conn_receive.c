@@ -41,11 +41,11 @@ TEST(receive_data__beyond_a_gap_without_memory)
     assert_int_equal(counters(1)->no_buffer, 1);
     assert_int_equal(counters(1)->frames_received, 0);
     assert_int_equal(net.node[1].message_count, 0);
-    assert_false(rawe_recvwin_has_gap(&end(1)->recvwin));
+    assert_false(rawe_recvwin_has_gap(&end(1)->rx.window));
     receive_message(1, 0, 2);
     receive_message(0, 0, 1);
     assert_int_equal(net.node[1].message_count, 2);
-    assert_null(end(1)->recvwin.taken);
+    assert_null(end(1)->rx.window.taken);
     net_queue_clear(&net.queue);
 }
 
@@ -69,11 +69,11 @@ TEST(rawe_conn_deliver_messages__what_is_before_a_malformed_fragment_counts)
             payload,
             (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = 7, .data_bytes = 12}, i);
         memcpy(payload + at, tails[i], tail_bytes[i]);
-        uint32_t next = end(1)->recvwin.next;
+        uint32_t next = end(1)->rx.window.next;
         receive_data(0, 0, payload, at + tail_bytes[i]);
         unit_assert_last(&net.node[1], i + 1, 7, 12, i);
         assert_int_equal(counters(1)->dropped_length, i + 1);
-        assert_int_equal(end(1)->recvwin.next, next + 1); /* sent again it would be no better */
+        assert_int_equal(end(1)->rx.window.next, next + 1); /* sent again it would be no better */
     }
 }
 
@@ -92,11 +92,11 @@ TEST(receive_data__a_malformed_first_fragment_is_not_taken)
         {3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0},
     };
     static const size_t lengths[] = {0, 3, 4, 8, 12, 20, 16, 32, 32};
-    uint32_t next = end(1)->recvwin.next;
+    uint32_t next = end(1)->rx.window.next;
     for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         receive_data(0, RAWE_FLAG_ACK_NOW, payloads[i], lengths[i]);
         assert_int_equal(counters(1)->dropped_length, i + 1);
-        assert_int_equal(end(1)->recvwin.next, next);
+        assert_int_equal(end(1)->rx.window.next, next);
     }
     assert_int_equal(counters(1)->frames_received, 0);
     assert_int_equal(net.node[1].engine.reassembly_buffers.allocated, 0);
@@ -156,7 +156,7 @@ TEST(rawe_conn_receive__acknowledges_what_was_never_sent)
         for (uint32_t beyond = 2; beyond < 0x7FFFFFFF; beyond *= 3) {
             unit_receive_forged(&net, 0, RAWE_LANE_EXPRESS,
                                 (struct rawe_header){.type = types[i],
-                                                     .sequence = end(1)->recvwin.next,
+                                                     .sequence = end(1)->rx.window.next,
                                                      .acknowledgement = beyond},
                                 payload, len_bytes);
             assert_int_equal(counters(1)->dropped_ack, ++count);
@@ -327,10 +327,10 @@ TEST(add_fragment__without_a_buffer_the_frame_is_not_taken)
 {
     net.node[1].engine.reassembly_buffers.limit = 1;
     receive_segment(1, 0, 100, 200);
-    uint32_t next = end(1)->recvwin.next;
+    uint32_t next = end(1)->rx.window.next;
     receive_segment(2, 0, 100, 200);
     assert_int_equal(counters(1)->no_buffer, 1);
-    assert_int_equal(end(1)->recvwin.next, next);
+    assert_int_equal(end(1)->rx.window.next, next);
     /* The message that all others wait for is taken beyond the limit. */
     receive_segment(0, 0, 200, 200);
     receive_segment(1, 100, 100, 200);

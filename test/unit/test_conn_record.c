@@ -273,7 +273,7 @@ static void forge_data(const uint8_t *payload, size_t payload_bytes)
 {
     unit_receive_forged(
         &net, 1, RAWE_LANE_EXPRESS,
-        (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(0)->recvwin.next}, payload,
+        (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(0)->rx.window.next}, payload,
         payload_bytes);
 }
 
@@ -381,7 +381,7 @@ TEST(put__an_acknowledgement_is_asked_for)
 TEST(put__not_when_it_fits_no_frame)
 {
     uint32_t most =
-        net.node[0].conn[RAWE_LANE_EXPRESS]->payload_max_bytes - RAWE_FRAGMENT_PUT_BYTES;
+        net.node[0].conn[RAWE_LANE_EXPRESS]->path.payload_max_bytes - RAWE_FRAGMENT_PUT_BYTES;
     most = most < engine(0)->config.copy_max_bytes ? most : engine(0)->config.copy_max_bytes;
     assert_false(record_put(0, record_result, most + 1, 0));
     assert_true(record_put(0, record_result, most, 0));
@@ -426,7 +426,7 @@ TEST(atomic__leaves_at_once)
     net.now_ns += 10 * UNIT_US;
     (void)record_atomic(RAWE_ATOMIC_ADD, 0, 8, 1, 0); /* and what was held back with it */
     assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 2);
-    assert_true(conn->sendwin.newest->first.oldest_ns == net.now_ns);
+    assert_true(conn->tx.window.newest->first.oldest_ns == net.now_ns);
     (void)record_atomic(RAWE_ATOMIC_ADD, 0, 8, 1, 0);
     assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 3);
     record_run();

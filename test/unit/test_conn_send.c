@@ -27,18 +27,18 @@ TEST(rawe_conn_blocked_by__names_what_is_missing)
     assert_int_equal(rawe_conn_blocked_by(conn), RAWE_BLOCKED_BY_NOTHING);
 
     net.node[0].link_room = 8;
-    conn->peer_credit = 1000;
+    conn->tx.peer_credit = 1000;
     unit_fix_window(conn, 4);
     for (unsigned i = 1; i < 4; i++) {
         unit_send_message(conn, &sends[i], 2, data, sizeof(data));
         assert_int_equal(rawe_conn_blocked_by(conn), RAWE_BLOCKED_BY_CONGESTION);
         assert_int_equal(counters(0)->blocked_congestion, i);
     }
-    conn->peer_credit = 4; /* it is what is named if both are used up */
+    conn->tx.peer_credit = 4; /* it is what is named if both are used up */
     rawe_conn_output(conn, true, net.now_ns);
     assert_int_equal(rawe_conn_blocked_by(conn), RAWE_BLOCKED_BY_CREDIT);
     assert_int_equal(counters(0)->blocked_credit, 1);
-    conn->peer_credit = 1000;
+    conn->tx.peer_credit = 1000;
     unit_fix_window(conn, 1000);
     rawe_conn_output(conn, true, net.now_ns);
     assert_int_equal(rawe_conn_blocked_by(conn), RAWE_BLOCKED_BY_PORT);
@@ -71,7 +71,7 @@ TEST(rawe_conn_send_copy__busy_without_a_frame)
 {
     net.node[0].engine.frames.limit = 0; /* a slab of each size is always had */
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->peer_credit = 1000;
+    end(0)->tx.peer_credit = 1000;
     unit_fix_window(end(0), 1000);
     unsigned count = 0;
     while (unit_copy_message(end(0), 1, 10) == RAWE_STATUS_DONE) {
@@ -89,11 +89,11 @@ TEST(rawe_conn_send_copy__link_full_and_nothing_may_be_held_back)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.node[0].link_room = 0;
-    uint32_t next = end(0)->sendwin.next;
+    uint32_t next = end(0)->tx.window.next;
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(unit_copy_message(end(0), 1, 700), RAWE_STATUS_BUSY);
     }
-    assert_int_equal(end(0)->sendwin.next, next);
+    assert_int_equal(end(0)->tx.window.next, next);
     assert_int_equal(counters(0)->blocked_port, 1); /* tried once */
     assert_int_equal(counters(0)->messages_sent, 0);
     net.node[0].link_room = UINT32_MAX;
@@ -129,7 +129,7 @@ TEST(rawe_conn_send_copy__time_does_not_go_back)
     unit_send_copy(conn, 1, 1);
     net.now_ns -= UNIT_MS;
     unit_send_copy(conn, 1, 1);
-    const struct rawe_txframe *newest = conn->sendwin.newest;
+    const struct rawe_txframe *newest = conn->tx.window.newest;
     assert_true(newest->first.oldest_ns >= newest->previous->first.oldest_ns);
 }
 
@@ -139,8 +139,8 @@ TEST(rawe_conn_start__with_a_full_link_and_nothing_to_send)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.node[0].engine.link_full = true;
     rawe_conn_start(end(0), net.now_ns);
-    assert_int_equal(end(0)->liveness.waits_since_ns, 0);
-    assert_int_equal(end(0)->liveness.probe_deadline_ns, 0);
+    assert_int_equal(end(0)->path.liveness.waits_since_ns, 0);
+    assert_int_equal(end(0)->path.liveness.probe_deadline_ns, 0);
 }
 
 static uint8_t late_data[3000];
@@ -162,13 +162,13 @@ TEST(rawe_conn_output__what_is_sent_later_does_not_look_older)
     unit_start_with((struct unit_options){.coalesce_from_frames = 64});
     struct rawe_conn *conn = unit_connect(&net, RAWE_LANE_EXPRESS);
     uint64_t before_ns = net.now_ns;
-    uint32_t begin = conn->sendwin.next;
+    uint32_t begin = conn->tx.window.next;
     first.context = conn;
     unit_fill(late_data, sizeof(late_data), 1);
     unit_send_message(conn, &first, 1, late_data, 100); /* copied, hence complete at once */
     assert_int_equal(first.done, 1);
-    assert_int_equal(conn->sendwin.next, begin + 3);
-    for (const struct rawe_txframe *frame = conn->sendwin.oldest->next; frame != NULL;
+    assert_int_equal(conn->tx.window.next, begin + 3);
+    for (const struct rawe_txframe *frame = conn->tx.window.oldest->next; frame != NULL;
          frame = frame->next) {
         assert_true(rawe_txframe_sent_ns(frame) == before_ns + UNIT_MS);
     }

@@ -91,7 +91,7 @@ static void connect_good(void)
     unit_connect(&net, RAWE_LANE_BULK);
     send(20000); /* more than goes without validation */
     finish();
-    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
+    assert_int_equal(end(0)->path.batch, RAWE_BATCH_VALID);
     unit_fix_window(end(0), 64);
 }
 
@@ -100,10 +100,10 @@ static void connect_busy(void)
 {
     connect_good();
     send(2 * COALESCE_FROM * segment_bytes());
-    assert_int_equal(end(0)->queue.bytes, 0);
-    assert_int_equal(end(0)->sendwin.in_flight, 2 * COALESCE_FROM);
+    assert_int_equal(end(0)->tx.queue.bytes, 0);
+    assert_int_equal(end(0)->tx.window.in_flight, 2 * COALESCE_FROM);
     unit_step(&net); /* off the wire */
-    assert_true(end(0)->sendwin.in_flight >= 2 * COALESCE_FROM);
+    assert_true(end(0)->tx.window.in_flight >= 2 * COALESCE_FROM);
     net_queue_clear(&net.queue); /* and what came back */
 }
 
@@ -141,11 +141,11 @@ TEST(coalesces__until_the_round_ends)
     connect_busy();
     send_some(3, 3000);
     assert_int_equal(net_queue_count(&net.queue), 0);
-    assert_int_equal(end(0)->queue.bytes, 9000);
+    assert_int_equal(end(0)->tx.queue.bytes, 9000);
     assert_true(rawe_engine_pending(&net.node[0].engine));
     assert_false(rawe_conn_drained(end(0)));
     flush();
-    assert_int_equal(end(0)->queue.bytes, 0);
+    assert_int_equal(end(0)->tx.queue.bytes, 0);
     assert_int_equal(net_queue_count(&net.queue), frames_of(3 * bundled_bytes(3000)));
     assert_int_equal(batches_on_wire(), 1);
     finish();
@@ -164,7 +164,7 @@ TEST(coalesces__until_there_is_enough_for_a_batch)
     send(3000);
     assert_int_equal(net_queue_count(&net.queue), frames_of(count * bundled_bytes(3000)));
     assert_int_equal(batches_on_wire(), 1);
-    assert_int_equal(end(0)->queue.bytes, 3000); /* the rest waits for more */
+    assert_int_equal(end(0)->tx.queue.bytes, 3000); /* the rest waits for more */
     assert_true(rawe_engine_pending(&net.node[0].engine));
     finish();
     assert_delivered();
@@ -177,12 +177,12 @@ TEST(coalesces__short_messages_fill_a_batch_with_their_headers)
     while ((count + 1) * bundled_bytes(200) < batch_bytes()) {
         send(200);
         assert_int_equal(net_queue_count(&net.queue), 0);
-        assert_int_equal(end(0)->queue.count, ++count);
+        assert_int_equal(end(0)->tx.queue.count, ++count);
     }
     send(200);
     assert_int_equal(net_queue_count(&net.queue), BATCH_FRAMES);
     assert_int_equal(batches_on_wire(), 1);
-    assert_in_range(end(0)->queue.count, 0, 1);
+    assert_in_range(end(0)->tx.queue.count, 0, 1);
     finish();
     assert_delivered();
 }

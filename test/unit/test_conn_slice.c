@@ -83,8 +83,8 @@ TEST(rawe_conn_transmit_slices__the_link_takes_one_at_a_time)
         unit_run(&net, UNIT_MS, UNIT_MS);
         rawe_engine_flush(engine(0), net.now_ns);
         /* A frame counts as sent when its last slice is. */
-        assert_int_equal(end(0)->sendwin.to_transmit + counters(0)->frames_resent - resent,
-                         counters(0)->slices_sent != 0 ? 2 : end(0)->sendwin.to_transmit);
+        assert_int_equal(end(0)->tx.window.to_transmit + counters(0)->frames_resent - resent,
+                         counters(0)->slices_sent != 0 ? 2 : end(0)->tx.window.to_transmit);
     }
     assert_int_equal(net.node[1].message_count, 2);
     net.node[0].link_room = UINT32_MAX;
@@ -103,30 +103,30 @@ static void receive_slice(uint32_t sequence, struct rawe_slice slice, size_t dat
 TEST(rawe_conn_take_slice__lengths_that_do_not_add_up)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    uint32_t next = end(1)->recvwin.next;
+    uint32_t next = end(1)->rx.window.next;
     receive_slice(next, (struct rawe_slice){0, 100, RAWE_FRAME_DATA}, 101);
     receive_slice(next, (struct rawe_slice){65000, 65535, RAWE_FRAME_DATA}, 1000);
     receive_slice(next, (struct rawe_slice){0, 65535, RAWE_FRAME_DATA}, 1000);
     receive_slice(next, (struct rawe_slice){0, 100, RAWE_FRAME_ACK}, 50);
     receive_slice(next, (struct rawe_slice){0, 100, RAWE_FRAME_DATA}, 0);
     assert_int_equal(counters(1)->dropped_length, 5);
-    assert_int_equal(end(1)->recvwin.next, next);
-    assert_null(end(1)->sliced);
+    assert_int_equal(end(1)->rx.window.next, next);
+    assert_null(end(1)->rx.sliced);
 }
 
 TEST(rawe_conn_take_slice__parts_that_do_not_belong_together)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    uint32_t next = end(1)->recvwin.next;
+    uint32_t next = end(1)->rx.window.next;
     receive_slice(next, (struct rawe_slice){50, 100, RAWE_FRAME_DATA}, 50); /* no first one */
-    assert_null(end(1)->sliced);
+    assert_null(end(1)->rx.sliced);
     receive_slice(next, (struct rawe_slice){0, 100, RAWE_FRAME_DATA}, 50);
     receive_slice(next + 1, (struct rawe_slice){50, 100, RAWE_FRAME_DATA}, 50);
     receive_slice(next, (struct rawe_slice){50, 101, RAWE_FRAME_DATA}, 51);
     receive_slice(next, (struct rawe_slice){50, 100, RAWE_FRAME_BULK}, 50);
     receive_slice(next, (struct rawe_slice){40, 100, RAWE_FRAME_DATA}, 60);
     assert_int_equal(counters(1)->dropped_slice, 5);
-    assert_int_equal(end(1)->recvwin.next, next);
+    assert_int_equal(end(1)->rx.window.next, next);
 }
 
 /** Half of a frame with two padded messages. */
@@ -151,7 +151,7 @@ static void receive_inside(struct unit_node *node, struct rawe_conn *conn, uint8
     static const uint8_t next[2 * HALF_BYTES] = {0};
     node->on_deliver = NULL;
     rawe_engine_defer_begin(&node->engine);
-    receive_part(conn->recvwin.next, next, 0, 2 * HALF_BYTES - 8);
+    receive_part(conn->rx.window.next, next, 0, 2 * HALF_BYTES - 8);
     rawe_engine_defer_end(&node->engine);
 }
 
@@ -159,7 +159,7 @@ TEST(rawe_conn_take_slice__from_inside_a_callback)
 {
     uint8_t frame[2 * HALF_BYTES] = {0};
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    uint32_t sequence = end(1)->recvwin.next;
+    uint32_t sequence = end(1)->rx.window.next;
     for (uint8_t i = 0; i < 2; i++) {
         uint8_t *at = frame + i * HALF_BYTES;
         at += rawe_fragment_encode(at, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE,
@@ -177,9 +177,9 @@ TEST(rawe_conn_take_slice__from_inside_a_callback)
 TEST(rawe_conn_reset__slices_of_an_earlier_life_are_forgotten)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    uint32_t next = end(1)->recvwin.next;
+    uint32_t next = end(1)->rx.window.next;
     receive_slice(next, (struct rawe_slice){0, 100, RAWE_FRAME_DATA}, 50);
-    assert_non_null(end(1)->sliced);
+    assert_non_null(end(1)->rx.sliced);
     rawe_conn_reset(end(1));
-    assert_null(end(1)->sliced);
+    assert_null(end(1)->rx.sliced);
 }

@@ -100,12 +100,12 @@ TEST(rawe_conn_ask_credit__puts_off_no_question_to_a_silent_peer)
     net.filter = drop_all;
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
     unit_run(&net, 20 * UNIT_MS, 100 * UNIT_US);
-    const uint64_t planned_ns = end(0)->liveness.probe_deadline_ns;
+    const uint64_t planned_ns = end(0)->path.liveness.probe_deadline_ns;
     const uint64_t asked = counters(0)->probes_sent;
     net.now_ns += 10 * UNIT_S;
-    end(0)->reported_more = true;
+    end(0)->tx.reported_more = true;
     rawe_conn_ask_credit(end(0), net.now_ns);
-    assert_true(end(0)->liveness.probe_deadline_ns == planned_ns);
+    assert_true(end(0)->path.liveness.probe_deadline_ns == planned_ns);
     rawe_engine_advance(engine(0), net.now_ns);
     assert_int_equal(counters(0)->probes_sent, asked + 1);
     net.filter = NULL;

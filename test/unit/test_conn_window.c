@@ -22,12 +22,12 @@ TEST_WITH(with_unit, rawe_conn_enter_window__asks_with_a_batch_that_uses_it_up)
     unit_connect(&net, RAWE_LANE_BULK);
     unit_send_message(end(0), &sends[0], 1, large, sizeof(large));
     finish();
-    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
+    assert_int_equal(end(0)->path.batch, RAWE_BATCH_VALID);
     unit_fix_window(end(0), 16);
     unsigned acknowledgements = net.node[1].sent[RAWE_FRAME_ACK];
     unit_send_message(end(0), &sends[1], 2, large, sizeof(large));
-    assert_in_range(end(0)->sendwin.in_flight, 12, 16);
-    assert_true(end(0)->queue.bytes != 0);
+    assert_in_range(end(0)->tx.window.in_flight, 12, 16);
+    assert_true(end(0)->tx.queue.bytes != 0);
     unit_step(&net); /* no time has passed */
     assert_int_equal(net.node[1].sent[RAWE_FRAME_ACK], acknowledgements + 1);
     finish();
@@ -95,7 +95,7 @@ static void start(void)
     unit_start(&net);
     unit_connect(&net, RAWE_LANE_BULK);
     known = unit_register_memory(&net, 1, target, sizeof(target), RAWE_ACCESS_WRITE);
-    assert_int_equal(end(0)->cc.window, FIRST_FRAMES);
+    assert_int_equal(end(0)->tx.cc.window, FIRST_FRAMES);
 }
 
 static void put(size_t len_bytes)
@@ -128,7 +128,7 @@ TEST(acknowledged__the_window_grows_where_it_limits_and_not_far_beyond_credit)
         start();
         put_all();
         assert_int_equal(counters(0)->blocked_credit > 0, i != 0);
-        assert_in_range(end(0)->cc.window, cases[i].least, cases[i].most);
+        assert_in_range(end(0)->tx.cc.window, cases[i].least, cases[i].most);
         unit_tear_down();
     }
     unit_start(&net);
@@ -143,7 +143,7 @@ TEST(acknowledged__the_window_does_not_grow_where_the_link_limits)
         net.node[0].link_room = 2;
         unit_run(&net, 50 * UNIT_US, 50 * UNIT_US);
     }
-    assert_int_equal(end(0)->cc.window, FIRST_FRAMES);
+    assert_int_equal(end(0)->tx.cc.window, FIRST_FRAMES);
     net.node[0].link_room = UINT32_MAX;
     unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
 }
@@ -156,16 +156,16 @@ TEST(rawe_conn_output__after_idleness_as_at_first)
     put(sizeof(data));
     assert_int_equal(net_queue_count(&net.queue), FIRST_FRAMES);
     unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
-    assert_int_equal(end(0)->cc.window, RAWE_WINDOW_FRAMES_MAX); /* and soon as before */
+    assert_int_equal(end(0)->tx.cc.window, RAWE_WINDOW_FRAMES_MAX); /* and soon as before */
 }
 
 TEST(rawe_conn_output__a_short_pause_costs_nothing)
 {
     start();
     put_all();
-    net.now_ns = end(0)->cc.used_ns + 9 * UNIT_MS;
+    net.now_ns = end(0)->tx.cc.used_ns + 9 * UNIT_MS;
     end(0)->engine->now_ns = net.now_ns; /* its time does not go back otherwise */
-    end(0)->peer_credit = RAWE_WINDOW_FRAMES_MAX;
+    end(0)->tx.peer_credit = RAWE_WINDOW_FRAMES_MAX;
     put(sizeof(data));
     assert_int_equal(net_queue_count(&net.queue), RAWE_WINDOW_FRAMES_MAX);
     unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
@@ -189,7 +189,7 @@ TEST(rawe_conn_connect__the_first_window_is_of_bytes)
     net.config.payload_max_bytes = 8952;
     unit_start(&net);
     unit_connect(&net, RAWE_LANE_BULK);
-    assert_in_range(end(0)->cc.window * 8952, 16000, 64000);
+    assert_in_range(end(0)->tx.cc.window * 8952, 16000, 64000);
     unit_connect(&net, RAWE_LANE_EXPRESS); /* whose frames are short */
-    assert_int_equal(net.node[0].conn[RAWE_LANE_EXPRESS]->cc.window, 64);
+    assert_int_equal(net.node[0].conn[RAWE_LANE_EXPRESS]->tx.cc.window, 64);
 }

@@ -141,7 +141,7 @@ static struct net_frame *good_frame(void)
     unit_fill(payload + RAWE_FRAGMENT_MESSAGE_BYTES, 20, 4);
     return unit_forge(
         &net, 0, RAWE_LANE_EXPRESS,
-        (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(1)->recvwin.next}, payload,
+        (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(1)->rx.window.next}, payload,
         sizeof(payload));
 }
 
@@ -163,8 +163,8 @@ static void assert_one_drop(uint64_t *counter)
     assert_int_equal(all_drops(), 1);
     assert_int_equal(net.node[1].message_count, 0);
     assert_int_equal(counters(1)->frames_received, 0);
-    assert_int_equal(end(1)->recvwin.next, 0);
-    assert_int_equal(end(1)->recvwin.beyond, 0);
+    assert_int_equal(end(1)->rx.window.next, 0);
+    assert_int_equal(end(1)->rx.window.beyond, 0);
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
     assert_false(rawe_engine_pending(&net.node[1].engine));
     assert_int_equal(net_queue_count(&net.queue), 0);
@@ -391,13 +391,13 @@ TEST(rawe_engine_reclaims_credit__until_silent_peers_know_of_less_credit)
     struct rawe_credit *credit = &engine(1)->pull.credit;
     unit_send_copy(end(0), 1, 10);
     unit_run(&net, 5 * UNIT_MS, UNIT_MS);
-    uint32_t before = end(0)->peer_credit;
+    uint32_t before = end(0)->tx.peer_credit;
     credit->ring_frames = credit->queue_frames = 4;
     assert_true(rawe_engine_reclaims_credit(engine(1)));
     unit_run(&net, 50 * UNIT_MS, UNIT_MS);
     assert_int_not_equal(counters(1)->credit_updates, 0);
-    assert_true(end(0)->peer_credit < before);
-    assert_int_equal(end(0)->peer_credit, end(1)->credit.advertised);
+    assert_true(end(0)->tx.peer_credit < before);
+    assert_int_equal(end(0)->tx.peer_credit, end(1)->rx.credit.advertised);
     assert_false(rawe_engine_reclaims_credit(engine(1)));
     assert_true(rawe_engine_idle(engine(1)));
 }
@@ -407,7 +407,7 @@ TEST(rawe_engine_receive__drops_a_frame_with_any_bit_changed)
 {
     unit_send_copy(end(0), 1, 10);
     struct net_frame *frame = net_queue_take(&net.queue);
-    const uint32_t expected = end(1)->recvwin.next;
+    const uint32_t expected = end(1)->rx.window.next;
     for (size_t bit = 0; bit < 8 * (frame->len_bytes - RAWE_ETH_HEADER_BYTES); bit++) {
         uint8_t *byte = &frame->bytes[RAWE_ETH_HEADER_BYTES + bit / 8];
         *byte ^= (uint8_t)(1u << bit % 8);
@@ -417,7 +417,7 @@ TEST(rawe_engine_receive__drops_a_frame_with_any_bit_changed)
     }
     assert_true(counters(1)->dropped_checksum > 200);
     assert_int_equal(net.node[1].message_count, 0);
-    assert_int_equal(end(1)->recvwin.next, expected);
+    assert_int_equal(end(1)->rx.window.next, expected);
     unit_hand_over(&net, frame);
     assert_int_equal(net.node[1].message_count, 1);
 }

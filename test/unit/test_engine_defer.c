@@ -200,7 +200,7 @@ static void overrun(unsigned batch_frames)
     for (unsigned i = 0; i < 2; i++) {
         uint64_t before = sendings(), probes = counters(0)->probes_sent;
         unit_run(&net, 4 * UNIT_S + 5 * UNIT_MS, UNIT_MS); /* no question is due then */
-        assert_int_equal(end(0)->peer_credit, 0);
+        assert_int_equal(end(0)->tx.peer_credit, 0);
         assert_true(sendings() - before <= net.config.window_frames);
         assert_true(counters(0)->probes_sent - probes <= 4000 / 50);
         rawe_engine_defer_end(engine(1));
@@ -225,7 +225,7 @@ static void overrun(unsigned batch_frames)
 TEST_WITH(with_bounds, rawe_engine_defer__without_room_batches_stay_valid)
 {
     overrun(16);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
+    assert_int_equal(end(0)->path.batch, RAWE_BATCH_VALID);
     assert_int_equal(counters(0)->validations_failed, 0);
 }
 
@@ -301,7 +301,7 @@ TEST(rawe_engine_finalizing__transmitted_sends_are_not_reported)
     unit_connect(&net, RAWE_LANE_BULK);
     transmitted_calls = 0;
     memset(unfinished, 0, sizeof(unfinished));
-    end(0)->peer_credit = 2;
+    end(0)->tx.peer_credit = 2;
     unfinished[0].send.transmitted = count_transmitted;
     unit_send_message(end(0), &unfinished[0], 0, data, 30000);
     rawe_engine_finalizing(engine(0));

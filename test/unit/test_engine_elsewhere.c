@@ -141,7 +141,7 @@ TEST_WITH(with_batches, rawe_engine_place__by_any_route_of_the_peer_and_no_other
     unit_send_put(conn, &first, source, sizeof(source), index, key, 0); /* batches pass */
     unit_run(&rails.net, 10 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(first.done, 1);
-    assert_int_equal(conn->batch, RAWE_BATCH_VALID);
+    assert_int_equal(conn->path.batch, RAWE_BATCH_VALID);
     memset(memory, 0, sizeof(memory));
     unit_send_put(conn, &send, source, sizeof(source), index, key, 0);
     struct net_frame *frame = net_frame_copy(rails.net.wire);

@@ -99,7 +99,7 @@ static void pass(uint64_t duration_ns)
 static void silent(unsigned rail)
 {
     struct rawe_conn *conn = rails_conn(0, rail, EXPRESS);
-    conn->liveness.silent_since_ns = rails.now_ns;
+    conn->path.liveness.silent_since_ns = rails.now_ns;
     rawe_failover_silent(&failover, conn, rails.now_ns);
 }
 

@@ -174,13 +174,13 @@ TEST(rawe_conn_detect_losses__losses_are_still_found)
 TEST(rawe_conn_detect_losses__narrow_again_after_losses_without_duplicates)
 {
     (void)resent_in(100 * UNIT_MS);
-    assert_true(end(0)->reorder.steps > 1);
+    assert_true(end(0)->tx.reorder.steps > 1);
     late_every = 0;
     for (unsigned i = 0; i < 20; i++) {
         lose_one = true;
         (void)resent_in(20 * UNIT_MS);
     }
-    assert_int_equal(end(0)->reorder.steps, 1);
+    assert_int_equal(end(0)->tx.reorder.steps, 1);
     finish_late();
 }
 
@@ -189,8 +189,9 @@ TEST(rawe_conn_detect_losses__the_window_is_bounded)
     late_ns = 50 * UNIT_MS;
     (void)resent_in(UNIT_S);
     (void)resent_in(UNIT_S);
-    assert_true(rawe_reorder_window_ns(&end(0)->reorder, net.config.reorder_ns, &end(0)->rtt) <=
-                20 * net.config.reorder_ns + end(0)->rtt.smoothed_ns);
+    assert_true(
+        rawe_reorder_window_ns(&end(0)->tx.reorder, net.config.reorder_ns, &end(0)->tx.rtt) <=
+        20 * net.config.reorder_ns + end(0)->tx.rtt.smoothed_ns);
     finish_late();
 }
 
@@ -240,6 +241,6 @@ TEST(rawe_conn_receive__duplicates_of_the_network_widen_nothing)
         }
     }
     assert_int_equal(net.node[1].engine.counters.duplicates, 100);
-    assert_int_equal(end(0)->reorder.steps, 1);
+    assert_int_equal(end(0)->tx.reorder.steps, 1);
     finish_late();
 }

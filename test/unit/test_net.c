@@ -97,7 +97,7 @@ static void read_addressee(const uint8_t *bytes, uint32_t len_bytes, uint16_t *p
 
 TEST(net_forge__only_unknown_peers_lack_the_key)
 {
-    const struct rawe_conn conn = {.engine = &engine, .peer_key = 5};
+    const struct rawe_conn conn = {.engine = &engine, .path.peer_key = 5};
     const struct net_memory memory = {3, 4};
     struct net_forgery forgery = {.numbers = 2, .place = 7, .lengths = 100};
     uint16_t port;

@@ -62,12 +62,12 @@ TEST_WITH(unconnected, rawe_peer_finalized__both_lanes)
     unit_run(&net, 10 * UNIT_MS, 50 * UNIT_US);
     assert_int_equal(finalized(), RAWE_FINALIZED_DONE);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-        net.node[0].conn[lane]->finalize.announced = false;
+        net.node[0].conn[lane]->end.announced = false;
         assert_int_equal(finalized(), RAWE_FINALIZED_NOT);
-        net.node[0].conn[lane]->finalize.announced = true;
-        net.node[0].conn[lane]->finalize.lost = true;
+        net.node[0].conn[lane]->end.announced = true;
+        net.node[0].conn[lane]->end.lost = true;
         assert_int_equal(finalized(), RAWE_FINALIZED_LOST);
-        net.node[0].conn[lane]->finalize.lost = false;
+        net.node[0].conn[lane]->end.lost = false;
     }
 }
 
@@ -125,7 +125,7 @@ TEST(rawe_peer_send_copy__joins_the_frame_held_back_without_a_clock)
         assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_DONE);
     }
     assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM);
-    assert_non_null(net.node[0].conn[RAWE_LANE_EXPRESS]->sendwin.held);
+    assert_non_null(net.node[0].conn[RAWE_LANE_EXPRESS]->tx.window.held);
     clock_reads = 0;
     assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_DONE);
     assert_int_equal(clock_reads, 0);
@@ -317,7 +317,7 @@ static void nothing_coalesces(void)
 
 static void batches_do_not_arrive(void)
 {
-    net.node[0].conn[RAWE_LANE_BULK]->batch = RAWE_BATCH_INVALID;
+    net.node[0].conn[RAWE_LANE_BULK]->path.batch = RAWE_BATCH_INVALID;
 }
 
 static void bulk_lane_is_busy(void)
@@ -456,16 +456,16 @@ static const struct unit_fixture with_rails = {rails_set_up, rails_stop};
 /** What the rails carry on the connections that prefer them. */
 static void assert_carries(uint32_t first_bytes, uint32_t second_bytes, uint32_t third_bytes)
 {
-    assert_int_equal(rails_conn(0, 0, RAWE_LANE_EXPRESS)->payload_max_bytes, first_bytes);
-    assert_int_equal(rails_conn(0, 1, RAWE_LANE_EXPRESS)->payload_max_bytes, second_bytes);
-    assert_int_equal(rails_conn(0, 2, RAWE_LANE_EXPRESS)->payload_max_bytes, third_bytes);
+    assert_int_equal(rails_conn(0, 0, RAWE_LANE_EXPRESS)->path.payload_max_bytes, first_bytes);
+    assert_int_equal(rails_conn(0, 1, RAWE_LANE_EXPRESS)->path.payload_max_bytes, second_bytes);
+    assert_int_equal(rails_conn(0, 2, RAWE_LANE_EXPRESS)->path.payload_max_bytes, third_bytes);
 }
 
 /** Those that have come from elsewhere would stall there: nothing else tells them. */
 TEST_WITH(with_rails, rawe_peer_set_payload_max__of_all_that_use_the_route)
 {
     connect_all();
-    const uint32_t whole_bytes = rails_conn(0, 2, RAWE_LANE_EXPRESS)->payload_max_bytes;
+    const uint32_t whole_bytes = rails_conn(0, 2, RAWE_LANE_EXPRESS)->path.payload_max_bytes;
     rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
     unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
     rawe_peer_set_payload_max(rails_peer(0, 1), 600);

@@ -273,10 +273,10 @@ void unit_begin_at(struct unit_net *net, enum rawe_lane lane, uint32_t sequence)
 {
     for (unsigned i = 0; i < UNIT_NODES; i++) {
         struct rawe_conn *conn = net->node[i].conn[lane];
-        assert_int_equal(conn->sendwin.next, 0);
-        conn->sendwin.una = conn->sendwin.next = conn->sendwin.transmit_from = conn->ack_requested =
-            sequence;
-        conn->recvwin.next = sequence;
+        assert_int_equal(conn->tx.window.next, 0);
+        conn->tx.window.una = conn->tx.window.next = conn->tx.window.transmit_from =
+            conn->tx.ack_requested = sequence;
+        conn->rx.window.next = sequence;
     }
 }
 
@@ -432,7 +432,7 @@ struct net_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lane
     const struct rawe_conn *peer = net->node[1 - from].conn[lane];
     if (peer != NULL && header.type != RAWE_FRAME_CONNECT) {
         header.connection_id = peer->handshake.local_id;
-        header.acknowledgement += peer->sendwin.una; /* given relative to what is acknowledged */
+        header.acknowledgement += peer->tx.window.una; /* given relative to what is acknowledged */
         header.credit = net->node[from].engine.pull.credit.share[lane].active;
     }
     frame->header = header;
@@ -464,7 +464,7 @@ void unit_close_having_all(struct unit_net *net, unsigned node, enum rawe_lane l
 {
     const struct rawe_conn *peer = net->node[1 - node].conn[lane];
     struct rawe_header header = {.type = RAWE_FRAME_CLOSE};
-    header.acknowledgement = rawe_sendwin_used(&peer->sendwin);
+    header.acknowledgement = rawe_sendwin_used(&peer->tx.window);
     struct net_frame *close = unit_forge(net, node, lane, header, NULL, 0);
     unit_close(net, node, lane);
     net_queue_clear(&net->queue);
@@ -541,7 +541,7 @@ void unit_assert_sent(const struct unit_send *sends, unsigned count, enum rawe_s
 
 void unit_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_bytes)
 {
-    conn->route->payload_max_bytes = payload_max_bytes;
+    conn->path.route->payload_max_bytes = payload_max_bytes;
     rawe_conn_path_fit(conn);
 }
 
@@ -655,5 +655,5 @@ static const struct rawe_cc_type fixed = {
 void unit_fix_window(struct rawe_conn *conn, uint32_t frames)
 {
     fixed_frames = frames;
-    rawe_cc_start(&conn->cc, &fixed, frames, 0, conn->engine->now_ns);
+    rawe_cc_start(&conn->tx.cc, &fixed, frames, 0, conn->engine->now_ns);
 }

@@ -75,11 +75,11 @@ void finish(void)
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         const struct rawe_conn *conn = net.node[0].conn[lane];
         if (conn != NULL) {
-            assert_int_equal(conn->sendwin.in_flight, 0);
-            assert_int_equal(conn->sendwin.to_transmit, 0);
-            assert_int_equal(conn->sendwin.sacked, 0);
-            assert_int_equal(conn->queue.count, 0);
-            assert_int_equal(conn->queue.bytes, 0);
+            assert_int_equal(conn->tx.window.in_flight, 0);
+            assert_int_equal(conn->tx.window.to_transmit, 0);
+            assert_int_equal(conn->tx.window.sacked, 0);
+            assert_int_equal(conn->tx.queue.count, 0);
+            assert_int_equal(conn->tx.queue.bytes, 0);
         }
     }
 }
@@ -117,7 +117,7 @@ void receive_data(uint32_t ahead, uint8_t flags, const uint8_t *payload, size_t 
     unit_receive_forged(&net, 0, RAWE_LANE_EXPRESS,
                         (struct rawe_header){.type = RAWE_FRAME_DATA,
                                              .flags = flags,
-                                             .sequence = end(1)->recvwin.next + ahead},
+                                             .sequence = end(1)->rx.window.next + ahead},
                         payload, payload_bytes);
 }
 
@@ -136,7 +136,7 @@ void connect_nodes(void)
     unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - 1);
     unit_set_credit(&net, 1, 16);
     (void)rawe_credit_advertise(&net.node[1].engine.pull.credit, RAWE_LANE_EXPRESS,
-                                &net.node[1].conn[RAWE_LANE_EXPRESS]->credit);
+                                &net.node[1].conn[RAWE_LANE_EXPRESS]->rx.credit);
     net.node[1].engine.pull.credit.ring_frames = 16 * 4 / 3 + 1;
     assert_int_equal(counters(1)->acks_sent, 0);
 }

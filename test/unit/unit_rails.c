@@ -231,7 +231,7 @@ struct rawe_conn *rails_connect(enum rawe_lane lane)
 
 unsigned rails_used(const struct rawe_conn *conn)
 {
-    const struct rails_nic *nic = conn->via->context;
+    const struct rails_nic *nic = conn->path.via->context;
     return nic->rail;
 }
 

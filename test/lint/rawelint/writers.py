@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks that each part of a connection is written by one module.
 
-struct rawe_conn says in a comment above each part which module writes it. Fields below the comment
-"objects" are structs of other modules: each is written by the module whose header defines it.
+struct rawe_conn, and the structs tx, rx, path and end in it, say in a comment above each part which
+module writes it. Fields below the comment "objects" are structs of other modules: each is written
+by the module whose header defines it.
 """
 
 import re
@@ -12,6 +13,8 @@ from .layers import COMPONENT, read_table
 
 STATE = "core/conn/rawe_conn_state.h"
 OBJECTS = "objects"
+CONN = "rawe_conn"
+STRUCTS = (CONN, "rawe_conn_tx", "rawe_conn_rx", "rawe_conn_path", "rawe_conn_end")
 _PART = re.compile(r"^    /\* (?:(rawe_\w+)\.c|(objects))\b", re.MULTILINE)
 _FIELD = re.compile(
     r"(?:struct (?P<type>\w+) *(?P<pointer>\**)|[\w ]+?[ *])(?P<name>\w+)(?:\[\w+\])?$"
@@ -30,11 +33,12 @@ def _fields(body):
             start = position + 1
 
 
-def read_parts(source, homes):
+def read_parts(source, homes, struct):
     """Field -> (module that writes it, type of the struct that it is, or None), and problems."""
-    begin = source.index("struct rawe_conn {")
+    head = f"struct {struct} {{"
+    begin = source.index(head)
     end = source.index("\n};", begin)
-    body = source[begin + len("struct rawe_conn {") : end]
+    body = source[begin + len(head) : end]
     headings = [(m.end(), m[1] or OBJECTS) for m in _PART.finditer(body)]
     parts, problems = {}, []
     for offset, statement in _fields(c_source.code(body)):
@@ -46,6 +50,8 @@ def read_parts(source, homes):
         writer = above[-1] if above else None
         if writer == OBJECTS:
             writer = homes.get(match["type"] if match else None)
+        if kind in STRUCTS:
+            writer = kind  # its own parts say who writes them
         if writer is None:
             line = c_source.line_of(source, begin + offset)
             problems.append(f"{COMPONENT}/{STATE}:{line}: {name} stands in no part")
@@ -62,18 +68,25 @@ def _chunks(text):
     yield start, text[start:]
 
 
+def _writer(match, kind, parts, owners):
+    """Module that writes what is assigned; None: not known."""
+    if kind not in parts:
+        return owners[kind]
+    writer, part = parts[kind].get(match[1], (None, None))
+    return parts[part].get(match[2], (None,))[0] if part in parts else writer
+
+
 def _breaches(text, module, parts, owners):
     """(offset, what, module that writes it) of each assignment that is another module's."""
     for start, chunk in _chunks(text):
         pointers = {m[2]: m[1] for m in _POINTER.finditer(chunk)}
         for name, kind in pointers.items():
-            access = rf"\b{name}->(\w+)[\w.\[\]]*"
+            access = rf"\b{name}->(\w+)(?:\.(\w+))?[\w.\[\]]*"
             for pattern in (access + _ASSIGNED, r"(?:\+\+|--)" + access):
                 for match in re.finditer(pattern, chunk):
-                    field = match[1]
-                    writer = parts.get(field, (module,))[0] if kind == "rawe_conn" else owners[kind]
-                    if writer != module:
-                        yield start + match.start(), f"{name}->{field}", writer
+                    writer = _writer(match, kind, parts, owners)
+                    if writer not in (None, module):
+                        yield start + match.start(), match[0].rstrip("=+-*/|&^< "), writer
 
 
 def check(root=tree.ROOT):
@@ -87,11 +100,15 @@ def check(root=tree.ROOT):
         for file, source in sources.items():
             for kind in re.findall(rf"^struct (\w+){ending}", source, re.MULTILINE):
                 homes[kind] = module_of(file.stem)
-    parts, problems = read_parts(sources[root / COMPONENT / STATE], homes)
+    parts, problems = {}, []
+    for struct in STRUCTS:
+        parts[struct], found = read_parts(sources[root / COMPONENT / STATE], homes, struct)
+        problems += found
     # What is a part's own; a struct of another module, such as a link, is written there.
     kinds = {
         kind: writer
-        for writer, kind in parts.values()
+        for fields in parts.values()
+        for writer, kind in fields.values()
         if kind and homes.get(kind) in (writer, "rawe_conn_state", None)
     }
     for file, source in sources.items():

@@ -30,17 +30,26 @@ def test_check__the_component_has_one_writer_a_part():
 @pytest.mark.parametrize(
     ("path", "text", "reason"),
     [
-        ("conn/rawe_conn_receive.c", "conn->peer_credit = 1;", "which rawe_conn_control writes"),
-        ("conn/rawe_conn_receive.c", "conn->liveness.asked_ns = 1;", "which rawe_liveness writes"),
-        ("conn/rawe_conn_receive.c", "conn->batches_lost++;", "which rawe_conn_batch writes"),
-        ("conn/rawe_conn_receive.c", "++conn->eth_header[3];", "which rawe_conn_path writes"),
-        ("conn/rawe_conn_receive.c", "conn->sliced = NULL;", "which rawe_reassembly writes"),
+        ("conn/rawe_conn_receive.c", "conn->tx.peer_credit = 1;", "which rawe_conn_control writes"),
+        (
+            "conn/rawe_conn_receive.c",
+            "conn->path.liveness.asked_ns = 1;",
+            "which rawe_liveness writes",
+        ),
+        ("conn/rawe_conn_receive.c", "conn->path.batches_lost++;", "which rawe_conn_batch writes"),
+        ("conn/rawe_conn_receive.c", "++conn->path.eth_header[3];", "which rawe_conn_path writes"),
+        ("conn/rawe_conn_receive.c", "conn->rx.sliced = NULL;", "which rawe_reassembly writes"),
         (
             "conn/rawe_conn_send.c",
-            "struct rawe_recvwin *window = &conn->recvwin; window->ack_now |= true;",
+            "struct rawe_recvwin *window = &conn->rx.window; window->ack_now |= true;",
             "which rawe_recvwin writes",
         ),
-        ("rawe_engine.c", "conn->finalize.lost = true;", "which rawe_conn_finalize writes"),
+        (
+            "conn/rawe_conn_send.c",
+            "struct rawe_conn_path *path = &conn->path; path->batch = 0;",
+            "which rawe_conn_batch writes",
+        ),
+        ("rawe_engine.c", "conn->end.lost = true;", "which rawe_conn_finalize writes"),
     ],
 )
 def test_check__a_second_writer_is_found(mutant, path, text, reason):

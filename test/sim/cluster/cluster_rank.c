@@ -442,7 +442,8 @@ static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *f
 static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     (void)silent_ns;
-    rawe_liveness_alive(&conn->liveness, ((const struct cluster_rank *)context)->cluster->now_ns);
+    rawe_liveness_alive(&conn->path.liveness,
+                        ((const struct cluster_rank *)context)->cluster->now_ns);
 }
 
 static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)

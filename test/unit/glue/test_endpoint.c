@@ -329,13 +329,13 @@ TEST(mca_btl_rawe_endpoint_limit_mtu__bounds_all_frames)
 {
     mca_btl_base_endpoint_t *endpoint = endpoint_on(0);
     const struct rawe_conn *before = rawe_peer_conn(&endpoint->peer, RAWE_LANE_EXPRESS);
-    assert_int_equal(before->payload_max_bytes, payload_bytes(1500));
+    assert_int_equal(before->path.payload_max_bytes, payload_bytes(1500));
     mca_btl_rawe_endpoint_limit_mtu(endpoint, 1000);
     mca_btl_rawe_endpoint_limit_mtu(endpoint, 1400); /* it does not grow */
     assert_int_equal(endpoint->path_mtu_bytes, 1000);
-    assert_int_equal(before->payload_max_bytes, payload_bytes(1000));
+    assert_int_equal(before->path.payload_max_bytes, payload_bytes(1000));
     const struct rawe_conn *after = rawe_peer_conn(&endpoint->peer, RAWE_LANE_BULK);
-    assert_int_equal(after->payload_max_bytes, payload_bytes(1000));
+    assert_int_equal(after->path.payload_max_bytes, payload_bytes(1000));
 }
 
 /** A process is lost once, however that shows, and if Open MPI may wait for it. */
@@ -469,9 +469,9 @@ TEST(mca_btl_rawe_silent__is_explained_by_a_process_that_computes)
     absent_ns = 9000000000u;
     for (unsigned i = 0; i < 2; ++i) {
         conn->handshake.state = states[i];
-        conn->liveness.silent_since_ns = 1000000000u;
+        conn->path.liveness.silent_since_ns = 1000000000u;
         be_silent(endpoint);
-        assert_int_equal(conn->liveness.silent_since_ns, absent_ns);
+        assert_int_equal(conn->path.liveness.silent_since_ns, absent_ns);
     }
 }
 
@@ -490,7 +490,7 @@ static uint32_t shrink_path(void)
     }
     mca_btl_rawe_params.peer_timeout = 0;
     assert_int_equal(endpoint->path_mtu_bytes, 1000);
-    return conn->payload_max_bytes;
+    return conn->path.payload_max_bytes;
 }
 
 /** As with silence, nothing is said in finalize. */

@@ -184,7 +184,7 @@ static void silent(unsigned nic)
     struct rawe_conn *conn = rawe_peer_conn(&endpoints[nic].peer, RAWE_LANE_EXPRESS);
 
     assert_non_null(conn);
-    conn->liveness.silent_since_ns = fake_ompi.now_ns;
+    conn->path.liveness.silent_since_ns = fake_ompi.now_ns;
     rawe_failover_silent(&mca_btl_rawe_state.failover, conn, fake_ompi.now_ns);
 }
 
@@ -280,7 +280,7 @@ TEST(mca_btl_rawe_routes_check__another_address)
     assert_true(changed(changed_context, &interface));
     pass(1, true);
     assert_int_equal(modules[1].engine.counters.connects_sent, 2);
-    assert_memory_equal(endpoints[1].peer.conn[RAWE_LANE_EXPRESS]->eth_header + RAWE_MAC_BYTES,
+    assert_memory_equal(endpoints[1].peer.conn[RAWE_LANE_EXPRESS]->path.eth_header + RAWE_MAC_BYTES,
                         interface.mac, RAWE_MAC_BYTES);
 }
 

@@ -405,7 +405,7 @@ static void peer_watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn
     mca_btl_rawe_endpoint_ping(endpoint);
     if (NULL != endpoint->watch) {
         endpoint->watched_ns = conn->engine->now_ns;
-        rawe_liveness_alive(&conn->liveness, rawe_watch_last_absent_ns(endpoint->watch));
+        rawe_liveness_alive(&conn->path.liveness, rawe_watch_last_absent_ns(endpoint->watch));
     }
 }
 

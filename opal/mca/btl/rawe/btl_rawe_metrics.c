@@ -320,10 +320,10 @@ static void dump_conn(const struct rawe_conn *conn, const char *head, uint64_t n
         [RAWE_BLOCKED_BY_CREDIT] = "credit",   [RAWE_BLOCKED_BY_CONGESTION] = "congestion",
         [RAWE_BLOCKED_BY_WINDOW] = "window",   [RAWE_BLOCKED_BY_PEER] = "peer",
     };
-    const struct rawe_sendwin *window = &conn->sendwin;
+    const struct rawe_sendwin *window = &conn->tx.window;
     uint64_t queued_bytes = 0;
 
-    for (const struct rawe_send *send = conn->queue.first; NULL != send; send = send->next) {
+    for (const struct rawe_send *send = conn->tx.queue.first; NULL != send; send = send->next) {
         queued_bytes += send->total_bytes - send->framed_bytes;
     }
     opal_output(0,
@@ -334,10 +334,10 @@ static void dump_conn(const struct rawe_conn *conn, const char *head, uint64_t n
                 head, RAWE_LANE_BULK == conn->lane ? "bulk" : "express",
                 states[conn->handshake.state], reasons[rawe_conn_blocked_by(conn)],
                 conn->handshake.local_id, conn->handshake.peer_id, window->una, window->next,
-                window->in_flight, window->to_transmit, queued_bytes, conn->cc.window,
-                conn->peer_credit, conn->rtt.smoothed_ns, conn->recvwin.next,
-                ago_us(conn->liveness.asked_ns, now_ns).text,
-                ago_us(conn->liveness.silent_since_ns, now_ns).text);
+                window->in_flight, window->to_transmit, queued_bytes, conn->tx.cc.window,
+                conn->tx.peer_credit, conn->tx.rtt.smoothed_ns, conn->rx.window.next,
+                ago_us(conn->path.liveness.asked_ns, now_ns).text,
+                ago_us(conn->path.liveness.silent_since_ns, now_ns).text);
 }
 
 static void dump_endpoint(const mca_btl_rawe_module_t *module,

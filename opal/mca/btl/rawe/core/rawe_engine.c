@@ -190,10 +190,10 @@ static struct rawe_route *route_asked(const struct rawe_engine *engine,
                                       const struct rawe_conn *conn, const struct rawe_connect *from,
                                       const uint8_t *source_mac)
 {
-    struct rawe_route *route = rawe_route_from(conn->preferred, engine, source_mac);
+    struct rawe_route *route = rawe_route_from(conn->path.preferred, engine, source_mac);
     if (route == NULL && from != NULL && engine->callbacks.unknown_source != NULL) {
         engine->callbacks.unknown_source(engine->context, conn, from, source_mac);
-        route = rawe_route_from(conn->preferred, engine, source_mac);
+        route = rawe_route_from(conn->path.preferred, engine, source_mac);
     }
     return route;
 }
@@ -214,15 +214,15 @@ static struct rawe_route *route_of(const struct rawe_engine *engine, const struc
 /** Return true if the request is from the connection's own interface, by whatever route. */
 static bool is_preferred(const struct rawe_conn *conn, const struct rawe_connect *from)
 {
-    return from->key == conn->preferred->key && from->port == conn->preferred->port;
+    return from->key == conn->path.preferred->key && from->port == conn->path.preferred->port;
 }
 
 /** Return true if a frame arrived by the predicted route. Routes may share the peer's address. */
 static inline bool is_predicted(const struct rawe_engine *engine, const struct rawe_conn *conn,
                                 const uint8_t *source_mac)
 {
-    return __builtin_expect(conn->predicted == engine, 1) &&
-           memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) == 0;
+    return __builtin_expect(conn->path.predicted == engine, 1) &&
+           memcmp(conn->path.eth_header, source_mac, RAWE_MAC_BYTES) == 0;
 }
 
 /** Return true if a connection with these routes leads to the peer `from` at that address. */
@@ -244,7 +244,7 @@ static bool is_connected(const struct rawe_engine *engine, const struct rawe_con
     for (uint32_t index = 0; index < engine->table->size; index++) {
         const struct rawe_conn *conn = engine->table->entries[index].conn;
         if (conn != NULL && conn->handshake.peer_id == from->connection_id &&
-            leads_to(conn->preferred, conn->route, engine, from, source_mac)) {
+            leads_to(conn->path.preferred, conn->path.route, engine, from, source_mac)) {
             return true;
         }
     }
@@ -455,7 +455,7 @@ uint8_t *rawe_engine_place(struct rawe_engine *engine, const uint8_t *source_mac
         return NULL;
     }
     return is_predicted(engine, conn, source_mac) ||
-                   rawe_route_from(conn->preferred, engine, source_mac) != NULL
+                   rawe_route_from(conn->path.preferred, engine, source_mac) != NULL
                ? rawe_conn_place(conn, &batch)
                : NULL;
 }
@@ -488,14 +488,14 @@ static void update_credit(struct rawe_engine *engine)
     }
     for (uint32_t i = 0; i < engine->table->size; i++) {
         struct rawe_conn *conn = engine->table->entries[i].conn;
-        if (conn == NULL || conn->into != engine || conn->handshake.state != RAWE_CONN_OPEN) {
+        if (conn == NULL || conn->path.into != engine || conn->handshake.state != RAWE_CONN_OPEN) {
             continue;
         }
-        rawe_credit_keep(&engine->pull.credit, conn->lane, &conn->credit);
-        if (!conn->recvwin.ack_now &&
-            rawe_credit_outdated(&engine->pull.credit, conn->lane, &conn->credit)) {
+        rawe_credit_keep(&engine->pull.credit, conn->lane, &conn->rx.credit);
+        if (!conn->rx.window.ack_now &&
+            rawe_credit_outdated(&engine->pull.credit, conn->lane, &conn->rx.credit)) {
             engine->counters.credit_updates++;
-            rawe_recvwin_owe_now(&conn->recvwin);
+            rawe_recvwin_owe_now(&conn->rx.window);
             rawe_conn_make_pending(conn);
         }
     }
@@ -515,11 +515,11 @@ static void begin_elsewhere(struct rawe_engine *engine, uint64_t now_ns)
     const struct rawe_link *flushing = &engine->flushing;
     for (struct rawe_link *link = flushing->next; link != flushing; link = link->next) {
         const struct rawe_conn *conn = RAWE_OWNER(link, struct rawe_conn, pending);
-        if (conn->via != engine) {
-            conn->via->link_full = conn->via->batches_full = false;
+        if (conn->path.via != engine) {
+            conn->path.via->link_full = conn->path.via->batches_full = false;
         }
-        if (conn->into != engine) {
-            advance_credit(conn->into, now_ns); /* its own rounds may be over */
+        if (conn->path.into != engine) {
+            advance_credit(conn->path.into, now_ns); /* its own rounds may be over */
         }
     }
 }
@@ -530,9 +530,9 @@ static void grant(struct rawe_engine *engine, uint64_t now_ns)
     struct rawe_grants *grants = &engine->pull.grants;
     struct rawe_grants_member *member;
     while (grants->waits && (member = rawe_grants_next(grants, now_ns)) != NULL) {
-        struct rawe_conn *conn = RAWE_OWNER(member, struct rawe_conn, grant);
+        struct rawe_conn *conn = RAWE_OWNER(member, struct rawe_conn, rx.grant);
         engine->counters.credit_updates++;
-        rawe_recvwin_owe_now(&conn->recvwin);
+        rawe_recvwin_owe_now(&conn->rx.window);
         rawe_conn_make_pending(conn);
     }
 }

@@ -36,12 +36,13 @@ static struct rawe_conn *create(struct rawe_route *preferred, unsigned lane, str
     conn->owner = owner;
     conn->peer = peer;
     conn->lane = (uint8_t)lane;
-    rawe_liveness_init(&conn->liveness, &conn->rtt, &engine->config.liveness);
+    rawe_liveness_init(&conn->path.liveness, &conn->tx.rtt, &engine->config.liveness);
     rawe_conn_path_open(conn, preferred);
-    rawe_sendqueue_init(&conn->queue, engine->config.first_sequence);
-    rawe_sendwin_init(&conn->sendwin, engine->config.window_frames, engine->config.first_sequence);
+    rawe_sendqueue_init(&conn->tx.queue, engine->config.first_sequence);
+    rawe_sendwin_init(&conn->tx.window, engine->config.window_frames,
+                      engine->config.first_sequence);
     rawe_timer_init(&conn->timer, timer_expired);
-    rawe_order_add(preferred->order, &conn->ordered);
+    rawe_order_add(preferred->order, &conn->tx.ordered);
     rawe_conn_reset(conn);
     return conn;
 }
@@ -55,14 +56,14 @@ struct rawe_conn *rawe_conn_open(struct rawe_route *preferred, unsigned lane,
     uint32_t local_id = conn != NULL ? rawe_conn_table_add(engine->table, conn) : 0;
     if (local_id == 0) {
         if (conn != NULL) {
-            rawe_order_remove(&conn->ordered);
+            rawe_order_remove(&conn->tx.ordered);
         }
         free(conn);
         return NULL;
     }
     rawe_handshake_begin(&conn->handshake, local_id, ++engine->incarnation);
     engine->connections++;
-    rawe_credit_open(&engine->pull.credit, conn->lane, &conn->credit);
+    rawe_credit_open(&engine->pull.credit, conn->lane, &conn->rx.credit);
     rawe_conn_path_use(conn, best != NULL ? best : preferred);
     return conn;
 }
@@ -73,11 +74,11 @@ static void ask_at_once(struct rawe_conn *conn, uint64_t now_ns)
     if (conn->handshake.state == RAWE_CONN_CONNECTING) {
         rawe_conn_send_connect(conn);
     } else if (rawe_conn_send_probe(conn)) {
-        rawe_liveness_probe_sent(&conn->liveness, now_ns);
+        rawe_liveness_probe_sent(&conn->path.liveness, now_ns);
         conn->engine->counters.probes_sent++;
     }
     rawe_conn_make_pending(conn);
-    (void)rawe_liveness_asked(&conn->liveness, now_ns);
+    (void)rawe_liveness_asked(&conn->path.liveness, now_ns);
     rawe_conn_arm(conn);
 }
 
@@ -90,12 +91,12 @@ static bool may_ask(const struct rawe_conn *conn)
 void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    bool was_dead = conn->via->no_carrier;
+    bool was_dead = conn->path.via->no_carrier;
     now_ns = rawe_engine_time(engine, now_ns);
     rawe_conn_path_use(conn, route);
     rawe_conn_batch_move(conn);
     engine->counters.migrations++;
-    rawe_liveness_migrate(&conn->liveness, engine->deferral->active, now_ns);
+    rawe_liveness_migrate(&conn->path.liveness, engine->deferral->active, now_ns);
     if (conn->handshake.state == RAWE_CONN_OPEN) {
         /* Discard what was measured on the old route (RFC 9000 section 9.4). */
         rawe_conn_forget_path(conn, was_dead);
@@ -108,11 +109,11 @@ void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t n
 void rawe_conn_readdress(struct rawe_conn *conn, uint64_t now_ns)
 {
     now_ns = rawe_engine_time(conn->engine, now_ns);
-    rawe_conn_path_use(conn, conn->route);
+    rawe_conn_path_use(conn, conn->path.route);
     if (may_ask(conn)) {
-        rawe_liveness_migrate(&conn->liveness, conn->engine->deferral->active, now_ns);
+        rawe_liveness_migrate(&conn->path.liveness, conn->engine->deferral->active, now_ns);
         /* Probe until the peer answers, even if it owes nothing. */
-        (void)rawe_liveness_ask_idle(&conn->liveness, true);
+        (void)rawe_liveness_ask_idle(&conn->path.liveness, true);
         ask_at_once(conn, now_ns);
     }
 }
@@ -130,26 +131,26 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     rawe_handshake_enter(&conn->handshake, RAWE_CONN_FAILED); /* a `done` may try to send */
     rawe_conn_complete(engine, rawe_conn_abandon(conn, true), RAWE_STATUS_FAILED);
     rawe_deferral_forget(engine->deferral, conn);
-    rawe_reassembly_clear(&conn->reassembly, &engine->reassembly_buffers, 0);
+    rawe_reassembly_clear(&conn->rx.reassembly, &engine->reassembly_buffers, 0);
     rawe_timer_cancel(&engine->timers, &conn->timer);
     rawe_conn_owe_nothing(conn);
     rawe_list_remove(&conn->pending);
-    rawe_order_remove(&conn->ordered);
+    rawe_order_remove(&conn->tx.ordered);
     rawe_conn_forget_finalizing(conn);
     rawe_conn_table_remove(engine->table, conn->handshake.local_id);
-    engine->table->migrated -= conn->predicted == NULL;
+    engine->table->migrated -= conn->path.predicted == NULL;
     engine->connections--;
-    rawe_credit_close(&conn->into->pull.credit, conn->lane, &conn->credit);
-    rawe_sliced_free(&conn->sliced);
-    rawe_recvwin_reset(&conn->recvwin, 0);
-    rawe_liveness_reset(&conn->liveness);
+    rawe_credit_close(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
+    rawe_sliced_free(&conn->rx.sliced);
+    rawe_recvwin_reset(&conn->rx.window, 0);
+    rawe_liveness_reset(&conn->path.liveness);
     free(conn);
 }
 
 bool rawe_conn_drained(const struct rawe_conn *conn)
 {
     return conn->handshake.state == RAWE_CONN_FAILED ||
-           (rawe_conn_idle(conn) && conn->sendwin.held == NULL);
+           (rawe_conn_idle(conn) && conn->tx.window.held == NULL);
 }
 
 /** Complete all sends if a finalizing peer, silent or stuck for a second, has left (true). */
@@ -166,8 +167,8 @@ static bool peer_gone(struct rawe_conn *conn, uint64_t silent_ns)
         rawe_handshake_enter(&conn->handshake, RAWE_CONN_IDLE);
     }
     rawe_conn_batch_cancel(conn);
-    rawe_sendwin_plan_search(&conn->sendwin, 0);
-    rawe_liveness_gone(&conn->liveness);
+    rawe_sendwin_plan_search(&conn->tx.window, 0);
+    rawe_liveness_gone(&conn->path.liveness);
     rawe_conn_want_no_credit(conn);
     rawe_conn_complete_unneeded(conn->engine, abandoned);
     return true;
@@ -189,14 +190,14 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     const uint64_t timeout_ns = engine->config.liveness.peer_timeout_ns;
-    const struct rawe_sendwin *window = &conn->sendwin;
+    const struct rawe_sendwin *window = &conn->tx.window;
     /* A peer that grants no credit is alive, and nothing is sent to it. */
-    bool sends = !rawe_sendwin_empty(window) && conn->peer_credit != 0;
+    bool sends = !rawe_sendwin_empty(window) && conn->tx.peer_credit != 0;
     unsigned sendings = sends ? window->oldest->sendings : 0;
     /* A finalizing engine defers until its end; rawe_conn_finalized decides when it gives up. */
     bool absent = engine->deferral->active && !engine->finalizing;
     uint64_t stalled_ns =
-        rawe_liveness_stalled_ns(&conn->liveness, window->una, sendings, absent, now_ns);
+        rawe_liveness_stalled_ns(&conn->path.liveness, window->una, sendings, absent, now_ns);
     if (stalled_ns == 0) {
         return true;
     }
@@ -207,7 +208,7 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
         give_up(conn, stalled_ns);
         return false;
     }
-    if (conn->liveness.probes_unanswered == 0 && engine->callbacks.stalled != NULL) {
+    if (conn->path.liveness.probes_unanswered == 0 && engine->callbacks.stalled != NULL) {
         engine->callbacks.stalled(engine->context, conn, stalled_ns);
     }
     return true;
@@ -217,11 +218,11 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
 static bool ask(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    struct rawe_liveness *liveness = &conn->liveness;
+    struct rawe_liveness *liveness = &conn->path.liveness;
     uint64_t silent_ns;
-    const bool given_up = conn->finalize.given_up;
+    const bool given_up = conn->end.given_up;
     /* A peer that has ended the connection answers no probe. */
-    if (conn->finalize.disowned_ns != 0 && liveness->probes_unanswered != 0 &&
+    if (conn->end.disowned_ns != 0 && liveness->probes_unanswered != 0 &&
         rawe_conn_disowned(conn, false, now_ns)) {
         return !given_up;
     }
@@ -242,7 +243,7 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
     } else if (rawe_conn_send_probe(conn)) {
         rawe_liveness_probe_sent(liveness, now_ns);
         engine->counters.probes_sent++;
-        rawe_route_note_asked(conn->preferred, now_ns);
+        rawe_route_note_asked(conn->path.preferred, now_ns);
     }
     bool doubt = rawe_liveness_asked(liveness, now_ns);
     if (conn->handshake.state == RAWE_CONN_CONNECTING) {
@@ -257,22 +258,22 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
 static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
 {
     struct rawe_conn *conn = RAWE_OWNER(timer, struct rawe_conn, timer);
-    if (conn->sendwin.loss_deadline_ns != 0 && now_ns >= conn->sendwin.loss_deadline_ns) {
-        rawe_sendwin_plan_search(&conn->sendwin, 0);
+    if (conn->tx.window.loss_deadline_ns != 0 && now_ns >= conn->tx.window.loss_deadline_ns) {
+        rawe_sendwin_plan_search(&conn->tx.window, 0);
         rawe_conn_detect_losses(conn, now_ns);
         rawe_conn_make_pending(conn);
     }
     rawe_conn_correct_probe(conn, now_ns);
     uint64_t idle_ns = rawe_conn_idle_deadline_ns(conn);
-    uint64_t probe_ns = conn->liveness.probe_deadline_ns;
+    uint64_t probe_ns = conn->path.liveness.probe_deadline_ns;
     bool owed = idle_ns != 0 && now_ns >= idle_ns;
-    bool idle_asked = rawe_liveness_ask_idle(&conn->liveness, owed);
+    bool idle_asked = rawe_liveness_ask_idle(&conn->path.liveness, owed);
     if (probe_ns != 0 && now_ns >= probe_ns) {
-        rawe_liveness_ask_at(&conn->liveness, 0);
+        rawe_liveness_ask_at(&conn->path.liveness, 0);
         owed = conn->handshake.state == RAWE_CONN_CONNECTING || !rawe_conn_idle(conn) ||
-               conn->wants_credit || idle_asked;
+               conn->tx.wants_credit || idle_asked;
         if (!owed) {
-            rawe_liveness_heard(&conn->liveness); /* nothing was asked, so it is not silent */
+            rawe_liveness_heard(&conn->path.liveness); /* nothing was asked, so it is not silent */
         }
     }
     if (owed && !ask(conn, now_ns)) {
@@ -284,13 +285,13 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
 
 void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
 {
-    struct rawe_recvwin *window = &conn->recvwin;
+    struct rawe_recvwin *window = &conn->rx.window;
     if (conn->handshake.state != RAWE_CONN_OPEN) {
         return; /* an owed acknowledgement must wait for the peer's id */
     }
     rawe_conn_coalesce_flush(conn, now_ns);
     if (rawe_recvwin_due(window)) {
-        if (conn->via->link_full) {
+        if (conn->path.via->link_full) {
             rawe_conn_make_pending(conn);
             return;
         }
@@ -298,18 +299,18 @@ void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
         size_t sack_bytes = rawe_recvwin_sack(window, sack);
         uint8_t flags = (uint8_t)((window->answer_probe ? RAWE_FLAG_PROBE_ANSWER : 0) |
                                   (window->duplicate_seen ? RAWE_FLAG_DUPLICATE : 0) |
-                                  (conn->credit.refused ? RAWE_FLAG_REFUSED : 0));
+                                  (conn->rx.credit.refused ? RAWE_FLAG_REFUSED : 0));
         uint32_t number = window->answer_probe ? window->answer_number : 0;
         if (!rawe_conn_transmit_control(conn, RAWE_FRAME_ACK, flags, number, sack, sack_bytes)) {
             conn->engine->counters.blocked_port++;
-            conn->via->link_full = true;
+            conn->path.via->link_full = true;
             rawe_conn_make_pending(conn);
             return;
         }
         conn->engine->counters.acks_sent++;
         rawe_recvwin_acknowledged(window);
     }
-    if (conn->queue.first != NULL || conn->sendwin.to_transmit != 0) {
+    if (conn->tx.queue.first != NULL || conn->tx.window.to_transmit != 0) {
         rawe_conn_output(conn, true, now_ns);
     }
 }

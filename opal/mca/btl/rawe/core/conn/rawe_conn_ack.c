@@ -27,7 +27,7 @@ static void lost(void *context, const struct rawe_txframe *frame, uint32_t seque
     struct rawe_counters *counters = &conn->engine->counters;
     if (search->validating) {
         counters->losses_validation++;
-        if (conn->batch == RAWE_BATCH_VALIDATING) {
+        if (conn->path.batch == RAWE_BATCH_VALIDATING) {
             rawe_conn_batch_conclude(conn, frame);
         }
         return;
@@ -36,7 +36,7 @@ static void lost(void *context, const struct rawe_txframe *frame, uint32_t seque
         counters->losses_refused++; /* the peer refused it: no sign of congestion */
         return;
     }
-    if (conn->sendwin.evidence_is_probe) {
+    if (conn->tx.window.evidence_is_probe) {
         counters->losses_probed++;
     } else {
         counters->losses_overtaken++;
@@ -44,31 +44,31 @@ static void lost(void *context, const struct rawe_txframe *frame, uint32_t seque
     bool again = (frame->resent >> (sequence - frame->sequence) & 1) != 0;
     uint64_t sent_ns = again ? frame->again.newest_ns : frame->first.newest_ns;
     /* Do not blame this route for frames sent on another. */
-    if (sent_ns >= conn->route_since_ns && rawe_route_note_lost(conn->route) &&
+    if (sent_ns >= conn->path.route_since_ns && rawe_route_note_lost(conn->path.route) &&
         conn->engine->callbacks.lossy != NULL) {
         conn->engine->callbacks.lossy(conn->engine->context, conn);
     }
     enum rawe_cc_loss loss =
-        rawe_cc_lost(&conn->cc, sent_ns, again, &conn->rtt, conn->engine->now_ns);
+        rawe_cc_lost(&conn->tx.cc, sent_ns, again, &conn->tx.rtt, conn->engine->now_ns);
     if (loss != RAWE_CC_KNOWN) {
         counters->congestion_events++;
         counters->congestion_persistent += loss == RAWE_CC_PERSISTENT;
-        rawe_reorder_recovery(&conn->reorder);
+        rawe_reorder_recovery(&conn->tx.reorder);
     }
 }
 
 void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
 {
     uint64_t reorder_ns =
-        rawe_reorder_window_ns(&conn->reorder, conn->engine->config.reorder_ns, &conn->rtt);
-    struct search search = {conn, conn->batch == RAWE_BATCH_VALIDATING};
-    if (!rawe_sendwin_detect_losses(&conn->sendwin, reorder_ns, now_ns, lost, &search)) {
-        rawe_sendwin_plan_search(&conn->sendwin, 0);
+        rawe_reorder_window_ns(&conn->tx.reorder, conn->engine->config.reorder_ns, &conn->tx.rtt);
+    struct search search = {conn, conn->path.batch == RAWE_BATCH_VALIDATING};
+    if (!rawe_sendwin_detect_losses(&conn->tx.window, reorder_ns, now_ns, lost, &search)) {
+        rawe_sendwin_plan_search(&conn->tx.window, 0);
     } else {
-        rawe_sendwin_plan_search(&conn->sendwin, now_ns + reorder_ns);
+        rawe_sendwin_plan_search(&conn->tx.window, now_ns + reorder_ns);
         rawe_conn_arm(conn);
     }
-    rawe_cc_pace(&conn->cc, conn->sendwin.in_flight, 0);
+    rawe_cc_pace(&conn->tx.cc, conn->tx.window.in_flight, 0);
 }
 
 /* ---- acknowledgements ---- */
@@ -99,13 +99,13 @@ static void note_answer(struct rawe_conn *conn, struct acknowledgement *acked, u
 {
     const struct rawe_header *header = acked->header;
     bool refused = acked->is_ack && (header->flags & RAWE_FLAG_REFUSED) != 0;
-    bool progress = header->acknowledgement != conn->sendwin.una;
+    bool progress = header->acknowledgement != conn->tx.window.una;
     acked->answers = acked->is_ack && (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0;
     acked->answers_plain = acked->answers && header->sequence == RAWE_PROBE_PLAIN;
     rawe_conn_note_credit(conn, header->credit, acked->answers, refused, progress, now_ns);
     if (acked->answers) {
-        acked->probe_ns = rawe_liveness_probe_answered(&conn->liveness, header->sequence);
-        rawe_liveness_heard(&conn->liveness);
+        acked->probe_ns = rawe_liveness_probe_answered(&conn->path.liveness, header->sequence);
+        rawe_liveness_heard(&conn->path.liveness);
     }
 }
 
@@ -113,16 +113,16 @@ static void note_answer(struct rawe_conn *conn, struct acknowledgement *acked, u
 static void apply(struct rawe_conn *conn, struct acknowledgement *acked, const uint8_t *sack,
                   size_t sack_bytes, uint64_t now_ns)
 {
-    struct rawe_sendwin *window = &conn->sendwin;
+    struct rawe_sendwin *window = &conn->tx.window;
     uint32_t acknowledgement = acked->header->acknowledgement;
     acked->ack = (struct rawe_ack){
         /* Other frames carry no SACK: the peer may have received frames that they do not report. */
         .evidence = acked->is_ack,
         /* Neither limited by credit nor with half the window free (RFC 7661 section 4.2). */
-        .limited =
-            conn->cc.window < conn->peer_credit && rawe_cc_is_used(&conn->cc, window->in_flight),
-        .minimum_rtt_ns = conn->rtt.minimum_ns,
-        .frame_bytes = conn->payload_max_bytes,
+        .limited = conn->tx.cc.window < conn->tx.peer_credit &&
+                   rawe_cc_is_used(&conn->tx.cc, window->in_flight),
+        .minimum_rtt_ns = conn->tx.rtt.minimum_ns,
+        .frame_bytes = conn->path.payload_max_bytes,
         .now_ns = now_ns,
     };
     while (window->una != acknowledgement) {
@@ -138,7 +138,7 @@ static void apply(struct rawe_conn *conn, struct acknowledgement *acked, const u
     }
     acked->ack.in_flight = window->in_flight;
     conn->engine->counters.frames_acknowledged += acked->ack.arrived;
-    conn->route->arrived += acked->ack.arrived;
+    conn->path.route->arrived += acked->ack.arrived;
 }
 
 /** Learn from it: whether the peer and its batches are alive, the round trip, the window. */
@@ -147,7 +147,7 @@ static void measure(struct rawe_conn *conn, struct acknowledgement *acked, uint6
     struct rawe_ack *ack = &acked->ack;
     uint64_t probe_ns = acked->probe_ns;
     if (ack->arrived != 0) {
-        rawe_liveness_heard(&conn->liveness);
+        rawe_liveness_heard(&conn->path.liveness);
     }
     if (ack->arrived != 0 || probe_ns != 0) {
         rawe_conn_batch_heard(conn);
@@ -156,25 +156,25 @@ static void measure(struct rawe_conn *conn, struct acknowledgement *acked, uint6
     }
     /* A frame that is acknowledged only after a probe has waited for the peer, not for the path. */
     if (ack->rtt_ns != 0 && probe_ns == 0) {
-        rawe_rtt_sample(&conn->rtt, ack->rtt_ns);
+        rawe_rtt_sample(&conn->tx.rtt, ack->rtt_ns);
         rawe_histogram_add(&conn->engine->round_trips, ack->rtt_ns);
     }
     if (probe_ns != 0) {
-        rawe_rtt_probed(&conn->rtt, now_ns > probe_ns ? now_ns - probe_ns : 0);
-        rawe_sendwin_probe_answered(&conn->sendwin, probe_ns, now_ns);
+        rawe_rtt_probed(&conn->tx.rtt, now_ns > probe_ns ? now_ns - probe_ns : 0);
+        rawe_sendwin_probe_answered(&conn->tx.window, probe_ns, now_ns);
         conn->engine->counters.probes_answered++;
     }
-    rawe_cc_acknowledged(&conn->cc, ack);
+    rawe_cc_acknowledged(&conn->tx.cc, ack);
 }
 
 /** Repair losses, plan the next probe, send more, and complete sends. */
 static void react(struct rawe_conn *conn, const struct acknowledgement *acked, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    struct rawe_sendwin *window = &conn->sendwin;
+    struct rawe_sendwin *window = &conn->tx.window;
     uint32_t arrived = acked->ack.arrived;
     uint64_t probe_ns = acked->probe_ns;
-    if (conn->batch == RAWE_BATCH_VALIDATING) {
+    if (conn->path.batch == RAWE_BATCH_VALIDATING) {
         rawe_conn_batch_conclude(conn, NULL);
     }
     bool more = !rawe_sendwin_empty(window);
@@ -184,14 +184,14 @@ static void react(struct rawe_conn *conn, const struct acknowledgement *acked, u
         rawe_conn_detect_losses(conn, now_ns);
     }
     if (arrived != 0 || probe_ns != 0 || !more) {
-        rawe_liveness_progress(&conn->liveness, more, now_ns);
+        rawe_liveness_progress(&conn->path.liveness, more, now_ns);
         if (more) {
             rawe_conn_plan_probe(conn, now_ns);
         }
     }
-    rawe_cc_pace(&conn->cc, window->in_flight, arrived);
-    if (conn->queue.first != NULL || window->to_transmit != 0 ||
-        (conn->refill != NULL && conn->refill(conn))) {
+    rawe_cc_pace(&conn->tx.cc, window->in_flight, arrived);
+    if (conn->tx.queue.first != NULL || window->to_transmit != 0 ||
+        (conn->tx.refill != NULL && conn->tx.refill(conn))) {
         go_on(conn, now_ns);
     }
     if (acked->sends.first != NULL) {
@@ -202,7 +202,7 @@ static void react(struct rawe_conn *conn, const struct acknowledgement *acked, u
 void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
                             const uint8_t *sack, size_t sack_bytes, uint64_t now_ns)
 {
-    const struct rawe_sendwin *window = &conn->sendwin;
+    const struct rawe_sendwin *window = &conn->tx.window;
     if (rawe_sequence_before(header->acknowledgement, window->una)) {
         return; /* overtaken by a later acknowledgement */
     }
@@ -217,7 +217,7 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
     if (acked.answers_plain) {
         rawe_conn_batch_unheard(conn, now_ns);
     }
-    if (conn->queue.first != NULL || window->to_transmit != 0) {
+    if (conn->tx.queue.first != NULL || window->to_transmit != 0) {
         go_on(conn, now_ns); /* the credit may have grown */
     }
 }

@@ -44,14 +44,14 @@
 uint32_t rawe_conn_segment_bytes(const struct rawe_conn *conn)
 {
     const struct rawe_batches *batches = &conn->engine->batches;
-    uint32_t bytes = conn->payload_max_bytes + RAWE_HEADER_BYTES - RAWE_BATCH_HEADER_BYTES -
+    uint32_t bytes = conn->path.payload_max_bytes + RAWE_HEADER_BYTES - RAWE_BATCH_HEADER_BYTES -
                      batches->overhead_bytes;
     return bytes < batches->bytes_max ? bytes : batches->bytes_max;
 }
 
 uint32_t rawe_conn_batch_frames(const struct rawe_conn *conn)
 {
-    const uint32_t *longest_bytes = conn->via->batches.output.longest_bytes;
+    const uint32_t *longest_bytes = conn->path.via->batches.output.longest_bytes;
     uint32_t bytes = conn->engine->batches.bytes_max;
     if (longest_bytes != NULL && *longest_bytes < bytes) {
         bytes = *longest_bytes;
@@ -65,7 +65,7 @@ uint32_t rawe_conn_batch_room_bytes(const struct rawe_conn *conn)
 {
     uint32_t frames = rawe_conn_batch_frames(conn);
     uint32_t room = rawe_conn_window_room(conn);
-    uint32_t free_numbers = rawe_sendwin_free_numbers(&conn->sendwin);
+    uint32_t free_numbers = rawe_sendwin_free_numbers(&conn->tx.window);
     frames = frames < room ? frames : room;
     frames = frames < free_numbers ? frames : free_numbers;
     return (frames != 0 ? frames : 1) * rawe_conn_segment_bytes(conn);
@@ -86,9 +86,9 @@ uint32_t rawe_conn_batch_data_bytes(const struct rawe_conn *conn, uint64_t left,
 bool rawe_conn_batch_exceeds(const struct rawe_conn *conn, uint32_t room)
 {
     uint32_t frames = rawe_conn_batch_frames(conn);
-    uint32_t wanted = (conn->sendwin.in_flight + room) / 4;
+    uint32_t wanted = (conn->tx.window.in_flight + room) / 4;
     wanted = wanted < frames ? wanted : frames;
-    return room < wanted && conn->queue.bytes > (uint64_t)room * rawe_conn_segment_bytes(conn);
+    return room < wanted && conn->tx.queue.bytes > (uint64_t)room * rawe_conn_segment_bytes(conn);
 }
 
 void rawe_conn_batch_describe(struct rawe_conn *conn, struct rawe_txframe *frame,
@@ -104,48 +104,48 @@ void rawe_conn_batch_describe(struct rawe_conn *conn, struct rawe_txframe *frame
 
 void rawe_conn_batch_reset(struct rawe_conn *conn)
 {
-    conn->batch = RAWE_BATCH_UNVALIDATED;
-    conn->plain_answers = 0;
-    conn->slices_bytes = 0;
-    conn->batches_lost = conn->batch_failures = 0;
+    conn->path.batch = RAWE_BATCH_UNVALIDATED;
+    conn->path.plain_answers = 0;
+    conn->tx.slices_bytes = 0;
+    conn->path.batches_lost = conn->path.batch_failures = 0;
 }
 
 void rawe_conn_batch_cancel(struct rawe_conn *conn)
 {
-    if (conn->batch == RAWE_BATCH_VALIDATING) {
-        conn->batch = RAWE_BATCH_UNVALIDATED;
+    if (conn->path.batch == RAWE_BATCH_VALIDATING) {
+        conn->path.batch = RAWE_BATCH_UNVALIDATED;
     }
 }
 
 /** Return the time since batches were last found to pass, or not to pass. */
 static uint64_t since_verdict_ns(const struct rawe_conn *conn)
 {
-    return conn->engine->now_ns - conn->batch_verdict_ns;
+    return conn->engine->now_ns - conn->path.batch_verdict_ns;
 }
 
 /** Stop sending batches, because they do not pass. Unacknowledged ones become plain frames. */
 static void withdraw(struct rawe_conn *conn)
 {
-    if (conn->batch == RAWE_BATCH_VALID && since_verdict_ns(conn) >= RETRY_MOST_NS) {
-        conn->batch_failures = 0;
+    if (conn->path.batch == RAWE_BATCH_VALID && since_verdict_ns(conn) >= RETRY_MOST_NS) {
+        conn->path.batch_failures = 0;
     }
-    conn->batch = RAWE_BATCH_INVALID;
-    conn->batch_failures += conn->batch_failures < RETRY_FAILURES_MAX;
-    conn->batches_lost = 0;
-    conn->batch_verdict_ns = conn->engine->now_ns;
+    conn->path.batch = RAWE_BATCH_INVALID;
+    conn->path.batch_failures += conn->path.batch_failures < RETRY_FAILURES_MAX;
+    conn->path.batches_lost = 0;
+    conn->path.batch_verdict_ns = conn->engine->now_ns;
     conn->engine->counters.validations_failed++;
 }
 
 void rawe_conn_batch_unheard(struct rawe_conn *conn, uint64_t now_ns)
 {
-    if (conn->batch != RAWE_BATCH_VALID || conn->sendwin.in_flight == 0) {
+    if (conn->path.batch != RAWE_BATCH_VALID || conn->tx.window.in_flight == 0) {
         return;
     }
-    if (conn->plain_answers++ == 0) {
-        conn->plain_since_ns = now_ns;
+    if (conn->path.plain_answers++ == 0) {
+        conn->path.plain_since_ns = now_ns;
     }
-    if (conn->plain_answers >= PLAIN_ANSWERS_MAX &&
-        now_ns - conn->plain_since_ns >= PLAIN_ANSWERS_NS) {
+    if (conn->path.plain_answers >= PLAIN_ANSWERS_MAX &&
+        now_ns - conn->path.plain_since_ns >= PLAIN_ANSWERS_NS) {
         withdraw(conn);
     }
 }
@@ -153,40 +153,42 @@ void rawe_conn_batch_unheard(struct rawe_conn *conn, uint64_t now_ns)
 /** Return true if the connection can send batches on its present route. */
 static bool possible(const struct rawe_conn *conn)
 {
-    return conn->engine->batches.bytes_max != 0 && conn->via->batches.output.transmit != NULL &&
-           conn->lane == RAWE_LANE_BULK;
+    return conn->engine->batches.bytes_max != 0 &&
+           conn->path.via->batches.output.transmit != NULL && conn->lane == RAWE_LANE_BULK;
 }
 
 void rawe_conn_batch_move(struct rawe_conn *conn)
 {
-    if (conn->batch != RAWE_BATCH_UNVALIDATED) {
-        conn->batch = possible(conn) ? RAWE_BATCH_MIGRATED : RAWE_BATCH_INVALID;
-        conn->batches_lost = conn->batch_failures = 0; /* the new route may carry them */
+    if (conn->path.batch != RAWE_BATCH_UNVALIDATED) {
+        conn->path.batch = possible(conn) ? RAWE_BATCH_MIGRATED : RAWE_BATCH_INVALID;
+        conn->path.batches_lost = conn->path.batch_failures = 0; /* the new route may carry them */
     }
 }
 
 /** Return true if batches were not validated on this route, or the last failure is old enough. */
 static bool undecided(const struct rawe_conn *conn)
 {
-    uint64_t retry_ns = RETRY_LEAST_NS << conn->batch_failures >> 1;
+    uint64_t retry_ns = RETRY_LEAST_NS << conn->path.batch_failures >> 1;
     retry_ns = retry_ns < RETRY_MOST_NS ? retry_ns : RETRY_MOST_NS;
-    return conn->batch == RAWE_BATCH_UNVALIDATED || conn->batch == RAWE_BATCH_MIGRATED ||
-           (conn->batch == RAWE_BATCH_INVALID && since_verdict_ns(conn) >= retry_ns);
+    return conn->path.batch == RAWE_BATCH_UNVALIDATED || conn->path.batch == RAWE_BATCH_MIGRATED ||
+           (conn->path.batch == RAWE_BATCH_INVALID && since_verdict_ns(conn) >= retry_ns);
 }
 
 /** Return true if too little was sent, including queued data, for batches to be worthwhile. */
 static bool has_sent_little(const struct rawe_conn *conn)
 {
-    uint32_t sent = conn->sendwin.next - conn->engine->config.first_sequence;
+    uint32_t sent = conn->tx.window.next - conn->engine->config.first_sequence;
     return sent < UNVALIDATED_FRAMES &&
-           conn->queue.bytes <= (UNVALIDATED_FRAMES - sent) * rawe_conn_segment_bytes(conn);
+           conn->tx.queue.bytes <= (UNVALIDATED_FRAMES - sent) * rawe_conn_segment_bytes(conn);
 }
 
 bool rawe_conn_batch_awaits_validation(const struct rawe_conn *conn)
 {
-    bool waits = conn->batch == RAWE_BATCH_MIGRATED || (conn->batch == RAWE_BATCH_UNVALIDATED &&
-                                                        possible(conn) && !has_sent_little(conn));
-    return conn->batch == RAWE_BATCH_VALIDATING || (waits && !rawe_sendwin_empty(&conn->sendwin));
+    bool waits =
+        conn->path.batch == RAWE_BATCH_MIGRATED ||
+        (conn->path.batch == RAWE_BATCH_UNVALIDATED && possible(conn) && !has_sent_little(conn));
+    return conn->path.batch == RAWE_BATCH_VALIDATING ||
+           (waits && !rawe_sendwin_empty(&conn->tx.window));
 }
 
 const uint8_t *rawe_conn_batch_pattern(void)
@@ -227,34 +229,34 @@ static bool enter_pattern(struct rawe_conn *conn, uint32_t data_bytes)
 void rawe_conn_batch_validate(struct rawe_conn *conn)
 {
     if (!undecided(conn) || !possible(conn) || conn->handshake.state != RAWE_CONN_OPEN ||
-        conn->queue.first == NULL || !rawe_sendwin_empty(&conn->sendwin) ||
-        conn->sendwin.held != NULL || /* was there first, and needs a number */
-        (conn->batch == RAWE_BATCH_UNVALIDATED && has_sent_little(conn))) {
+        conn->tx.queue.first == NULL || !rawe_sendwin_empty(&conn->tx.window) ||
+        conn->tx.window.held != NULL || /* was there first, and needs a number */
+        (conn->path.batch == RAWE_BATCH_UNVALIDATED && has_sent_little(conn))) {
         return;
     }
     uint32_t whole = rawe_conn_batch_frames(conn);
     uint32_t frames = whole < VALIDATION_FRAMES ? whole : VALIDATION_FRAMES;
     if (rawe_conn_window_room(conn) >= frames &&
         enter_pattern(conn, frames * rawe_conn_segment_bytes(conn))) {
-        conn->batch = RAWE_BATCH_VALIDATING;
+        conn->path.batch = RAWE_BATCH_VALIDATING;
     }
 }
 
 void rawe_conn_batch_announce(struct rawe_conn *conn)
 {
-    if (rawe_sendwin_empty(&conn->sendwin) && rawe_conn_window_room(conn) != 0) {
+    if (rawe_sendwin_empty(&conn->tx.window) && rawe_conn_window_room(conn) != 0) {
         (void)enter_pattern(conn, 1);
     }
 }
 
 void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe *lost)
 {
-    const struct rawe_sendwin *window = &conn->sendwin; /* contains validation frames only */
+    const struct rawe_sendwin *window = &conn->tx.window; /* contains validation frames only */
     bool some_arrived = lost != NULL && rawe_sendwin_used(window) - window->sacked < lost->segments;
     if (rawe_sendwin_empty(window) || some_arrived) {
         /* Even if other frames were lost, the path carries batches. */
-        conn->batch = RAWE_BATCH_VALID;
-        conn->batch_verdict_ns = conn->engine->now_ns;
+        conn->path.batch = RAWE_BATCH_VALID;
+        conn->path.batch_verdict_ns = conn->engine->now_ns;
         conn->engine->counters.validations_passed++;
     } else if (lost != NULL && lost->sendings >= VALIDATIONS_MAX) {
         withdraw(conn);
@@ -265,7 +267,7 @@ void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe 
 static bool transmit_frames(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t first,
                             uint32_t frames)
 {
-    const struct rawe_batch_output *output = &conn->via->batches.output;
+    const struct rawe_batch_output *output = &conn->path.via->batches.output;
     uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES];
     struct rawe_batch batch = {
         .header = rawe_conn_header(conn, frame, first, frames, 0),
@@ -275,7 +277,7 @@ static bool transmit_frames(struct rawe_conn *conn, struct rawe_txframe *frame, 
     };
     batch.header.sequence = frame->sequence;
     rawe_fragment_reread(&batch.fragment, frame->buffer + RAWE_PAYLOAD_OFFSET);
-    memcpy(head, conn->eth_header, RAWE_ETH_HEADER_BYTES);
+    memcpy(head, conn->path.eth_header, RAWE_ETH_HEADER_BYTES);
     rawe_batch_encode(head + RAWE_ETH_HEADER_BYTES, &batch);
     uint32_t left = batch.fragment.data_bytes - batch.at_bytes;
     uint32_t bytes = frames * frame->segment_bytes;
@@ -310,7 +312,7 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
                               uint64_t now_ns)
 {
     /* Send a batch that was lost twice in single frames: it may exceed a buffer on the path. */
-    bool alone = conn->batch == RAWE_BATCH_VALID && (frame->to_send & frame->resent) != 0 &&
+    bool alone = conn->path.batch == RAWE_BATCH_VALID && (frame->to_send & frame->resent) != 0 &&
                  !(rawe_conn_was_refused(conn, frame) && frame->sendings < REFUSALS_MOST);
     bool lost_whole = alone && was_lost_whole(frame);
     while (frame->to_send != 0 && room != 0) {
@@ -327,7 +329,7 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
         conn->engine->counters.batches_sent++;
         rawe_conn_sent(conn, frame, first_segments(count) << first, now_ns);
         room -= count;
-        if (lost_whole && ++conn->batches_lost >= BATCHES_LOST_MAX) {
+        if (lost_whole && ++conn->path.batches_lost >= BATCHES_LOST_MAX) {
             withdraw(conn);
         }
         lost_whole = false; /* count each loss once, however often the link is full */
@@ -373,8 +375,8 @@ static size_t write_payload(uint8_t *out, const struct rawe_txframe *frame, uint
 /** Transmit the frame whose payload is already in `buffer`, with this header. */
 static bool transmit(struct rawe_conn *conn, uint8_t *buffer, const struct rawe_header *header)
 {
-    memcpy(buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
-    return rawe_conn_transmit_sealed(conn->via, buffer, header);
+    memcpy(buffer, conn->path.eth_header, RAWE_ETH_HEADER_BYTES);
+    return rawe_conn_transmit_sealed(conn->path.via, buffer, header);
 }
 
 /** Transmit one segment of a frame. `buffer` is scratch memory for two frames. */
@@ -384,15 +386,15 @@ static bool transmit_segment(struct rawe_conn *conn, const struct rawe_txframe *
     uint8_t *payload = buffer + RAWE_PAYLOAD_OFFSET;
     uint8_t *part = buffer + frame_room_bytes;
     size_t total_bytes = write_payload(payload, frame, index);
-    size_t most_bytes = (conn->payload_max_bytes & ~7u) - RAWE_SLICE_BYTES;
+    size_t most_bytes = (conn->path.payload_max_bytes & ~7u) - RAWE_SLICE_BYTES;
     const struct rawe_header header = rawe_conn_header(conn, frame, index, 1, total_bytes);
-    if (total_bytes <= conn->payload_max_bytes) {
+    if (total_bytes <= conn->path.payload_max_bytes) {
         return transmit(conn, buffer, &header);
     }
     struct rawe_slice slice = {.total_bytes = (uint16_t)total_bytes, .type = header.type};
-    const bool goes_on = conn->slices_of == header.sequence;
-    size_t offset = goes_on ? conn->slices_bytes : 0;
-    for (conn->slices_bytes = 0; offset < total_bytes; offset += most_bytes) {
+    const bool goes_on = conn->tx.slices_of == header.sequence;
+    size_t offset = goes_on ? conn->tx.slices_bytes : 0;
+    for (conn->tx.slices_bytes = 0; offset < total_bytes; offset += most_bytes) {
         size_t left_bytes = total_bytes - offset;
         size_t data_bytes = left_bytes < most_bytes ? left_bytes : most_bytes;
         slice.offset = (uint16_t)offset;
@@ -402,8 +404,8 @@ static bool transmit_segment(struct rawe_conn *conn, const struct rawe_txframe *
         changed.type = RAWE_FRAME_SLICE;
         changed.payload_bytes = (uint16_t)(RAWE_SLICE_BYTES + data_bytes);
         if (!transmit(conn, part, &changed)) {
-            conn->slices_of = header.sequence;
-            conn->slices_bytes = (uint16_t)offset;
+            conn->tx.slices_of = header.sequence;
+            conn->tx.slices_bytes = (uint16_t)offset;
             return false;
         }
         conn->engine->counters.slices_sent++;
@@ -474,7 +476,7 @@ static void bundle_done(struct rawe_send *send, enum rawe_status status)
 static size_t needed_bytes(const struct rawe_conn *conn, const struct rawe_send *send,
                            size_t used_bytes)
 {
-    if (send == NULL || !rawe_order_allows(conn->ordered.order, send->number) ||
+    if (send == NULL || !rawe_order_allows(conn->tx.ordered.order, send->number) ||
         send->kind != RAWE_FRAGMENT_MESSAGE || send->fragmented ||
         send->total_bytes > RAWE_CONN_BUNDLED_BYTES_MAX) {
         return 0;
@@ -502,7 +504,7 @@ static void append(struct bundle *bundle, size_t used_bytes, const struct rawe_s
 void rawe_conn_bundle(struct rawe_conn *conn, uint32_t bytes_max)
 {
     struct rawe_engine *engine = conn->engine;
-    struct rawe_sendqueue *queue = &conn->queue;
+    struct rawe_sendqueue *queue = &conn->tx.queue;
     uint32_t message_max_bytes = engine->config.message_max_bytes;
     bytes_max = bytes_max < message_max_bytes ? bytes_max : message_max_bytes;
     size_t used_bytes = needed_bytes(conn, queue->first, 0);

@@ -30,8 +30,8 @@ bool rawe_conn_batch_exceeds(const struct rawe_conn *conn, uint32_t room);
  */
 static inline bool rawe_conn_batch_cut_short(const struct rawe_conn *conn, uint32_t room)
 {
-    return conn->batch == RAWE_BATCH_VALID && conn->queue.first != NULL &&
-           conn->sendwin.in_flight != 0 && conn->sendwin.to_transmit == 0 &&
+    return conn->path.batch == RAWE_BATCH_VALID && conn->tx.queue.first != NULL &&
+           conn->tx.window.in_flight != 0 && conn->tx.window.to_transmit == 0 &&
            rawe_conn_batch_exceeds(conn, room);
 }
 /** Turn `frame` into a batch: write the fragment's header into it and set its lengths. */
@@ -46,13 +46,13 @@ void rawe_conn_batch_unheard(struct rawe_conn *conn, uint64_t now_ns);
 /** Note that a packet sent the way batches are has arrived. */
 static inline void rawe_conn_batch_heard(struct rawe_conn *conn)
 {
-    conn->plain_answers = 0;
+    conn->path.plain_answers = 0;
 }
 /** Note that a frame of the window, about to be released, has arrived whole. */
 static inline void rawe_conn_batch_arrived(struct rawe_conn *conn, const struct rawe_txframe *frame)
 {
     if (frame->segments != 1 && frame->resent == 0) {
-        conn->batches_lost = 0;
+        conn->path.batches_lost = 0;
     }
 }
 /** The route has changed: validate batches again as soon as the window is empty. */
@@ -77,10 +77,10 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
 static inline bool rawe_conn_needs_slices(const struct rawe_conn *conn,
                                           const struct rawe_txframe *frame)
 {
-    return frame->segment_bytes == 0
-               ? frame->payload_bytes > conn->payload_max_bytes
-               : conn->batch == RAWE_BATCH_INVALID || conn->batch == RAWE_BATCH_MIGRATED ||
-                     frame->segment_bytes > rawe_conn_segment_bytes(conn);
+    return frame->segment_bytes == 0 ? frame->payload_bytes > conn->path.payload_max_bytes
+                                     : conn->path.batch == RAWE_BATCH_INVALID ||
+                                           conn->path.batch == RAWE_BATCH_MIGRATED ||
+                                           frame->segment_bytes > rawe_conn_segment_bytes(conn);
 }
 /** Transmit at most `room` segments, whole or in slices. False: link full or out of memory. */
 bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,

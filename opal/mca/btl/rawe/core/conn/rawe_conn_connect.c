@@ -16,22 +16,23 @@
 
 static void begin_path(struct rawe_conn *conn)
 {
-    rawe_rtt_init(&conn->rtt);
-    rawe_reorder_init(&conn->reorder);
-    rawe_cc_start(&conn->cc, conn->engine->config.congestion, conn->engine->config.window_frames,
-                  conn->lane == RAWE_LANE_BULK ? conn->payload_max_bytes : 0, conn->engine->now_ns);
+    rawe_rtt_init(&conn->tx.rtt);
+    rawe_reorder_init(&conn->tx.reorder);
+    rawe_cc_start(&conn->tx.cc, conn->engine->config.congestion, conn->engine->config.window_frames,
+                  conn->lane == RAWE_LANE_BULK ? conn->path.payload_max_bytes : 0,
+                  conn->engine->now_ns);
 }
 
 void rawe_conn_forget_path(struct rawe_conn *conn, bool was_dead)
 {
-    uint32_t window = conn->cc.window;
+    uint32_t window = conn->tx.cc.window;
     begin_path(conn);
     rawe_conn_batch_heard(conn);
-    if (window < conn->cc.window) {
-        rawe_cc_set_window(&conn->cc, window);
+    if (window < conn->tx.cc.window) {
+        rawe_cc_set_window(&conn->tx.cc, window);
     }
     if (was_dead) {
-        rawe_cc_excuse(&conn->cc, conn->engine->now_ns);
+        rawe_cc_excuse(&conn->tx.cc, conn->engine->now_ns);
     }
 }
 
@@ -41,19 +42,19 @@ void rawe_conn_reset(struct rawe_conn *conn)
     uint32_t first = config->first_sequence;
     rawe_conn_batch_reset(conn);
     rawe_conn_credit_reset(conn);
-    rawe_credit_forget(&conn->into->pull.credit, conn->lane, &conn->credit);
-    rawe_grants_reset(&conn->into->pull.grants, &conn->grant, first);
+    rawe_credit_forget(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
+    rawe_grants_reset(&conn->path.into->pull.grants, &conn->rx.grant, first);
     rawe_conn_finalize_reset(conn);
-    rawe_sendwin_reset(&conn->sendwin, first);
-    rawe_sendqueue_renumber(&conn->queue, first);
-    rawe_recvwin_reset(&conn->recvwin, first);
+    rawe_sendwin_reset(&conn->tx.window, first);
+    rawe_sendqueue_renumber(&conn->tx.queue, first);
+    rawe_recvwin_reset(&conn->rx.window, first);
     begin_path(conn);
-    rawe_liveness_reset(&conn->liveness);
+    rawe_liveness_reset(&conn->path.liveness);
     /* Keep complete messages that stayed here because the deferral was full. */
-    rawe_deferral_keep_fragmented(conn->engine->deferral, conn, &conn->reassembly,
+    rawe_deferral_keep_fragmented(conn->engine->deferral, conn, &conn->rx.reassembly,
                                   &conn->engine->reassembly_buffers, true);
-    rawe_reassembly_clear(&conn->reassembly, &conn->engine->reassembly_buffers, first);
-    rawe_sliced_free(&conn->sliced); /* its number is of the old life */
+    rawe_reassembly_clear(&conn->rx.reassembly, &conn->engine->reassembly_buffers, first);
+    rawe_sliced_free(&conn->rx.sliced); /* its number is of the old life */
 }
 
 /** Begin a new life under a new id. The window must be empty. */
@@ -88,14 +89,14 @@ static void write_identity(const struct rawe_conn *conn, const struct rawe_engin
 bool rawe_conn_send_probe(struct rawe_conn *conn)
 {
     uint8_t payload[RAWE_CONNECT_BYTES];
-    write_identity(conn, conn->via, 0, payload);
-    if (conn->batch == RAWE_BATCH_VALID && conn->sendwin.in_flight != 0) {
+    write_identity(conn, conn->path.via, 0, payload);
+    if (conn->path.batch == RAWE_BATCH_VALID && conn->tx.window.in_flight != 0) {
         /* Send a plain probe as well: only that reaches the responder, which wakes the peer. */
         rawe_conn_transmit_control(conn, RAWE_FRAME_PROBE, 0, RAWE_PROBE_PLAIN, payload,
                                    sizeof(payload));
     }
     return rawe_conn_transmit_control(conn, RAWE_FRAME_PROBE, 0,
-                                      rawe_liveness_next_probe(&conn->liveness), payload,
+                                      rawe_liveness_next_probe(&conn->path.liveness), payload,
                                       sizeof(payload));
 }
 
@@ -103,7 +104,8 @@ static void send_connect(struct rawe_conn *conn, uint32_t to_id, bool reply)
 {
     uint8_t payload[RAWE_CONNECT_BYTES];
     write_identity(conn, conn->engine,
-                   conn->route == conn->preferred ? 0 : conn->preferred->interface, payload);
+                   conn->path.route == conn->path.preferred ? 0 : conn->path.preferred->interface,
+                   payload);
     rawe_conn_transmit_to(conn, to_id, RAWE_FRAME_CONNECT, reply ? RAWE_FLAG_REPLY : 0, 0, payload,
                           sizeof(payload));
     conn->engine->counters.connects_sent++;
@@ -119,8 +121,8 @@ void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns)
     rawe_handshake_enter(&conn->handshake, RAWE_CONN_CONNECTING);
     rawe_conn_send_connect(conn);
     /* CONNECT tells the peer that there is something to send. */
-    rawe_conn_report_more(conn, conn->lane == RAWE_LANE_BULK && conn->queue.first != NULL);
-    rawe_liveness_connecting(&conn->liveness, now_ns);
+    rawe_conn_report_more(conn, conn->lane == RAWE_LANE_BULK && conn->tx.queue.first != NULL);
+    rawe_liveness_connecting(&conn->path.liveness, now_ns);
     rawe_conn_arm(conn);
 }
 
@@ -129,7 +131,7 @@ static void ask_again_soon(struct rawe_conn *conn, uint64_t now_ns)
 {
     const uint64_t soon_ns = now_ns + RAWE_LIVENESS_FIRST_INTERVAL_NS;
     if (conn->handshake.state == RAWE_CONN_CONNECTING &&
-        rawe_liveness_ask_by(&conn->liveness, soon_ns)) {
+        rawe_liveness_ask_by(&conn->path.liveness, soon_ns)) {
         rawe_conn_arm(conn);
     }
 }
@@ -137,16 +139,16 @@ static void ask_again_soon(struct rawe_conn *conn, uint64_t now_ns)
 static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool reply,
                    uint64_t now_ns)
 {
-    const uint64_t rtt_ns = rawe_liveness_connected_ns(&conn->liveness, now_ns);
+    const uint64_t rtt_ns = rawe_liveness_connected_ns(&conn->path.liveness, now_ns);
     if (reply) {
-        rawe_liveness_heard(&conn->liveness);
+        rawe_liveness_heard(&conn->path.liveness);
     } else {
-        rawe_liveness_asked_by_peer(&conn->liveness);
+        rawe_liveness_asked_by_peer(&conn->path.liveness);
     }
     if (!reply && conn->lane == RAWE_LANE_BULK && conn->handshake.state != RAWE_CONN_OPEN) {
         /* The peer may answer our CONNECT, or have something to send. */
-        rawe_credit_note(&conn->into->pull.credit, conn->lane, &conn->credit);
-        rawe_grants_expect(&conn->into->pull.grants, &conn->grant, now_ns);
+        rawe_credit_note(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
+        rawe_grants_expect(&conn->path.into->pull.grants, &conn->rx.grant, now_ns);
     }
     if (!reply) {
         send_connect(conn, from->connection_id, true);
@@ -160,9 +162,9 @@ static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool
         return;
     }
     rawe_conn_note_owned(conn);
-    rawe_rtt_expect(&conn->rtt, rtt_ns);
+    rawe_rtt_expect(&conn->tx.rtt, rtt_ns);
     rawe_conn_limit_payload(conn, from->payload_max_bytes);
-    rawe_liveness_ask_at(&conn->liveness, 0);
+    rawe_liveness_ask_at(&conn->path.liveness, 0);
     rawe_conn_arm_idle(conn);
     rawe_conn_make_pending(conn);
 }
@@ -177,7 +179,7 @@ struct rawe_send *rawe_conn_fail(struct rawe_conn *conn)
     struct rawe_send *abandoned = rawe_conn_abandon(conn, true);
     /* The connection stays until its owner closes it, but gives its credit to others. */
     rawe_conn_reset(conn);
-    rawe_credit_close(&conn->into->pull.credit, conn->lane, &conn->credit);
+    rawe_credit_close(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
     return abandoned;
 }
 
@@ -213,25 +215,24 @@ static bool given_up_by_peer(struct rawe_conn *conn)
 
 bool rawe_conn_disowned(struct rawe_conn *conn, bool given_up, uint64_t now_ns)
 {
-    const struct rawe_send *head = conn->queue.first;
+    const struct rawe_send *head = conn->tx.queue.first;
     bool regular = rawe_conn_peer_finalizing(conn);
     bool data_lost =
-        !rawe_sendwin_empty(&conn->sendwin) || (head != NULL && head->framed_bytes != 0);
+        !rawe_sendwin_empty(&conn->tx.window) || (head != NULL && head->framed_bytes != 0);
     uint64_t disowned_ns = now_ns - rawe_conn_note_disowned(conn, given_up, now_ns);
-    bool doubtful =
-        conn->finalize.given_up || (data_lost && !(regular && conn->engine->finalizing));
-    if (doubtful && (disowned_ns < DISOWNED_NS || conn->liveness.probes_unanswered == 0)) {
+    bool doubtful = conn->end.given_up || (data_lost && !(regular && conn->engine->finalizing));
+    if (doubtful && (disowned_ns < DISOWNED_NS || conn->path.liveness.probes_unanswered == 0)) {
         rawe_conn_revoke_credit(conn); /* keeps queued data out of flight, where it would be lost */
         rawe_conn_arm_idle(conn);      /* asks the peer, if nothing is in flight */
         return false;
     }
-    if (conn->finalize.given_up) {
+    if (conn->end.given_up) {
         return given_up_by_peer(conn);
     }
     struct rawe_send *abandoned = rawe_conn_abandon(conn, regular);
     renew(conn);
     rawe_handshake_enter(&conn->handshake, RAWE_CONN_PEER_CLOSED);
-    if (conn->queue.first != NULL || conn->sendwin.held != NULL) {
+    if (conn->tx.queue.first != NULL || conn->tx.window.held != NULL) {
         rawe_conn_connect(conn, now_ns);
     }
     if (regular) {
@@ -261,7 +262,7 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
     case RAWE_HANDSHAKE_RESTART:
         /* Data in flight may be lost. After a CLOSE there was none. */
         if (conn->handshake.state == RAWE_CONN_OPEN) {
-            data_lost = !rawe_sendwin_empty(&conn->sendwin);
+            data_lost = !rawe_sendwin_empty(&conn->tx.window);
             abandoned = rawe_conn_abandon(conn, false);
         }
         renew(conn);

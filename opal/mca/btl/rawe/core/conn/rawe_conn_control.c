@@ -34,8 +34,8 @@ void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns
 
 void rawe_conn_arm(struct rawe_conn *conn)
 {
-    uint64_t deadline_ns = conn->sendwin.loss_deadline_ns;
-    uint64_t probe_ns = conn->liveness.probe_deadline_ns;
+    uint64_t deadline_ns = conn->tx.window.loss_deadline_ns;
+    uint64_t probe_ns = conn->path.liveness.probe_deadline_ns;
     if (deadline_ns == 0 || (probe_ns != 0 && probe_ns < deadline_ns)) {
         deadline_ns = probe_ns;
     }
@@ -46,7 +46,7 @@ void rawe_conn_arm(struct rawe_conn *conn)
 
 static uint64_t probe_interval_ns(const struct rawe_conn *conn)
 {
-    return rawe_liveness_interval_ns(&conn->liveness);
+    return rawe_liveness_interval_ns(&conn->path.liveness);
 }
 
 /** A target in MPI begins to reply sooner; one that computes must be woken soon. */
@@ -55,7 +55,7 @@ static uint64_t probe_interval_ns(const struct rawe_conn *conn)
 static uint64_t first_question_ns(const struct rawe_conn *conn)
 {
     uint64_t least_ns = conn->engine->config.liveness.probe_least_ns;
-    return rawe_rtt_overdue(&conn->rtt, least_ns / FIRST_QUESTION_PART, least_ns);
+    return rawe_rtt_overdue(&conn->tx.rtt, least_ns / FIRST_QUESTION_PART, least_ns);
 }
 
 void rawe_conn_await_reply(struct rawe_conn *conn, uint64_t now_ns)
@@ -68,23 +68,23 @@ uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn)
     const struct rawe_engine *engine = conn->engine;
     const struct rawe_liveness_limits *limits = &engine->config.liveness;
     uint64_t interval_ns = limits->idle_ns;
-    uint64_t asked_ns = conn->liveness.asked_ns, progress_ns = 0;
+    uint64_t asked_ns = conn->path.liveness.asked_ns, progress_ns = 0;
     bool began;
     if (conn->handshake.state != RAWE_CONN_OPEN) {
         return 0;
     }
     if (conn->lane == RAWE_LANE_EXPRESS) {
-        progress_ns = rawe_operation_progress_ns(&engine->operations, conn->preferred->key,
-                                                 conn->preferred->port, &began);
+        progress_ns = rawe_operation_progress_ns(&engine->operations, conn->path.preferred->key,
+                                                 conn->path.preferred->port, &began);
     }
     if (progress_ns > asked_ns && began) {
         /* Even before the request is acknowledged, because the probe for that would be later. */
         return progress_ns + first_question_ns(conn);
     }
-    if (conn->liveness.probe_deadline_ns != 0) {
+    if (conn->path.liveness.probe_deadline_ns != 0) {
         return 0;
     }
-    if ((engine->finalizing && !conn->finalize.announced) || conn->finalize.disowned_ns != 0) {
+    if ((engine->finalizing && !conn->end.announced) || conn->end.disowned_ns != 0) {
         return asked_ns + limits->probe_least_ns;
     }
     if (progress_ns != 0) {
@@ -99,7 +99,7 @@ uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn)
         return 0;
     }
     /* One idle probe per process is enough: the connection that sent it notices a death. */
-    uint64_t newest_ns = rawe_route_asked_ns(conn->preferred);
+    uint64_t newest_ns = rawe_route_asked_ns(conn->path.preferred);
     return (newest_ns > asked_ns ? newest_ns : asked_ns) + interval_ns;
 }
 
@@ -119,16 +119,16 @@ void rawe_conn_arm_idle(struct rawe_conn *conn)
 static void append_owing(struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->engine;
-    rawe_list_remove(&conn->owing);
-    rawe_list_append(&engine->owing, &conn->owing);
-    rawe_timer_arm_by(&engine->timers, &engine->owing_timer, conn->recvwin.ack_deadline_ns);
+    rawe_list_remove(&conn->rx.owing);
+    rawe_list_append(&engine->owing, &conn->rx.owing);
+    rawe_timer_arm_by(&engine->timers, &engine->owing_timer, conn->rx.window.ack_deadline_ns);
 }
 
 /** Return the connection whose deadline is next; NULL: none. */
 static struct rawe_conn *first_owing(const struct rawe_engine *engine)
 {
     struct rawe_link *first = rawe_list_first(&engine->owing);
-    return first == NULL ? NULL : RAWE_OWNER(first, struct rawe_conn, owing);
+    return first == NULL ? NULL : RAWE_OWNER(first, struct rawe_conn, rx.owing);
 }
 
 /** Handle expiry of the list's timer. */
@@ -136,14 +136,14 @@ static void owing_expired(struct rawe_timer *timer, uint64_t now_ns)
 {
     struct rawe_engine *engine = RAWE_OWNER(timer, struct rawe_engine, owing_timer);
     struct rawe_conn *conn;
-    while ((conn = first_owing(engine)) != NULL && conn->recvwin.ack_deadline_ns <= now_ns) {
-        rawe_list_remove(&conn->owing);
-        if (rawe_recvwin_expire(&conn->recvwin, now_ns)) {
+    while ((conn = first_owing(engine)) != NULL && conn->rx.window.ack_deadline_ns <= now_ns) {
+        rawe_list_remove(&conn->rx.owing);
+        if (rawe_recvwin_expire(&conn->rx.window, now_ns)) {
             rawe_conn_make_pending(conn);
         }
     }
     if (conn != NULL) {
-        rawe_timer_arm(&engine->timers, timer, conn->recvwin.ack_deadline_ns);
+        rawe_timer_arm(&engine->timers, timer, conn->rx.window.ack_deadline_ns);
     }
 }
 
@@ -155,8 +155,8 @@ void rawe_conn_owing_init(struct rawe_engine *engine)
 
 void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
 {
-    bool owed = conn->recvwin.ack_deadline_ns != 0;
-    if (rawe_recvwin_owe(&conn->recvwin, at_once, conn->credit.advertised,
+    bool owed = conn->rx.window.ack_deadline_ns != 0;
+    if (rawe_recvwin_owe(&conn->rx.window, at_once, conn->rx.credit.advertised,
                          conn->engine->config.ack_delay_ns, now_ns)) {
         rawe_conn_make_pending(conn);
     } else if (!owed) {
@@ -167,9 +167,9 @@ void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
 void rawe_conn_owe_nothing(struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->engine;
-    rawe_recvwin_stop(&conn->recvwin);
-    rawe_grants_forget(&conn->into->pull.grants, &conn->grant);
-    rawe_list_remove(&conn->owing);
+    rawe_recvwin_stop(&conn->rx.window);
+    rawe_grants_forget(&conn->path.into->pull.grants, &conn->rx.grant);
+    rawe_list_remove(&conn->rx.owing);
     if (rawe_list_empty(&engine->owing)) {
         rawe_timer_cancel(&engine->timers, &engine->owing_timer);
     }
@@ -178,7 +178,7 @@ void rawe_conn_owe_nothing(struct rawe_conn *conn)
 void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t count)
 {
     struct rawe_header header = rawe_conn_header(conn, frame, 0, count, frame->payload_bytes);
-    memcpy(frame->buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
+    memcpy(frame->buffer, conn->path.eth_header, RAWE_ETH_HEADER_BYTES);
     rawe_header_encode(frame->buffer + RAWE_ETH_HEADER_BYTES, &header);
     uint32_t crc = rawe_crc32c(0, frame->buffer + RAWE_ETH_HEADER_BYTES,
                                frame->buffer_bytes - RAWE_ETH_HEADER_BYTES);
@@ -214,11 +214,11 @@ bool rawe_conn_transmit_sealed(struct rawe_engine *via, uint8_t *buffer,
 static bool transmit_like_data(struct rawe_conn *conn, const struct rawe_header *header,
                                const uint8_t *payload)
 {
-    const struct rawe_batch_output *output = &conn->via->batches.output;
+    const struct rawe_batch_output *output = &conn->path.via->batches.output;
     uint8_t buffer[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES + RAWE_SACK_BYTES_MAX];
     const struct rawe_batch batch = {.header = *header, .frames = 1};
     size_t head_bytes = RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES;
-    memcpy(buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
+    memcpy(buffer, conn->path.eth_header, RAWE_ETH_HEADER_BYTES);
     rawe_batch_encode(buffer + RAWE_ETH_HEADER_BYTES, &batch);
     memcpy(buffer + head_bytes, payload, header->payload_bytes);
     struct rawe_frame packet = {
@@ -234,12 +234,12 @@ static struct rawe_engine *address(const struct rawe_conn *conn, bool answers,
                                    uint8_t eth_header[RAWE_ETH_HEADER_BYTES],
                                    struct rawe_header *header)
 {
-    const struct rawe_route *back = conn->back;
-    if (!answers || back == conn->route || back->down) {
-        memcpy(eth_header, conn->eth_header, RAWE_ETH_HEADER_BYTES);
-        header->port = conn->peer_port;
-        header->key = conn->peer_key;
-        return conn->via;
+    const struct rawe_route *back = conn->path.back;
+    if (!answers || back == conn->path.route || back->down) {
+        memcpy(eth_header, conn->path.eth_header, RAWE_ETH_HEADER_BYTES);
+        header->port = conn->path.peer_port;
+        header->key = conn->path.peer_key;
+        return conn->path.via;
     }
     const struct rawe_engine_config *config = &back->engine->config;
     rawe_eth_header_encode(eth_header, back->mac, config->mac, config->ethertype);
@@ -258,16 +258,16 @@ bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t typ
         .flags = (uint8_t)(flags | (conn->engine->finalizing ? RAWE_FLAG_FINALIZING : 0)),
         .connection_id = peer_id,
         .sequence = sequence,
-        .acknowledgement = conn->recvwin.next,
+        .acknowledgement = conn->rx.window.next,
         .payload_bytes = (uint16_t)payload_bytes,
         .credit = rawe_conn_advertise(conn),
     };
     /* A probe that asks what arrived takes the data's path; one for credit may not fit there. */
     bool like_data =
-        type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN && conn->sendwin.in_flight != 0;
+        type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN && conn->tx.window.in_flight != 0;
     bool answers = type == RAWE_FRAME_ACK || (flags & RAWE_FLAG_REPLY) != 0;
     struct rawe_engine *via = address(conn, answers, buffer, &header);
-    if (like_data && conn->batch == RAWE_BATCH_VALID) {
+    if (like_data && conn->path.batch == RAWE_BATCH_VALID) {
         return transmit_like_data(conn, &header, payload);
     }
     if (payload_bytes != 0) {
@@ -278,11 +278,11 @@ bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t typ
 
 void rawe_conn_plan_probe(struct rawe_conn *conn, uint64_t now_ns)
 {
-    uint64_t deadline_ns = conn->liveness.probe_deadline_ns;
+    uint64_t deadline_ns = conn->path.liveness.probe_deadline_ns;
     /* Keep an earlier deadline, to be corrected later: no interval is shorter than the least. */
     if (deadline_ns == 0 || deadline_ns > now_ns + conn->engine->config.liveness.probe_least_ns) {
         deadline_ns = now_ns + probe_interval_ns(conn);
-        if (rawe_liveness_ask_by(&conn->liveness, deadline_ns)) {
+        if (rawe_liveness_ask_by(&conn->path.liveness, deadline_ns)) {
             rawe_timer_arm_by(&conn->engine->timers, &conn->timer, deadline_ns);
         }
     }
@@ -290,15 +290,15 @@ void rawe_conn_plan_probe(struct rawe_conn *conn, uint64_t now_ns)
 
 void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns)
 {
-    rawe_liveness_wait(&conn->liveness, now_ns);
+    rawe_liveness_wait(&conn->path.liveness, now_ns);
     rawe_conn_plan_probe(conn, now_ns);
 }
 
 void rawe_conn_correct_probe(struct rawe_conn *conn, uint64_t now_ns)
 {
-    if (conn->liveness.probe_deadline_ns <= now_ns && conn->handshake.state == RAWE_CONN_OPEN &&
-        !conn->wants_credit) {
-        rawe_liveness_correct(&conn->liveness, probe_interval_ns(conn));
+    if (conn->path.liveness.probe_deadline_ns <= now_ns &&
+        conn->handshake.state == RAWE_CONN_OPEN && !conn->tx.wants_credit) {
+        rawe_liveness_correct(&conn->path.liveness, probe_interval_ns(conn));
     }
 }
 
@@ -313,13 +313,13 @@ void rawe_conn_correct_probe(struct rawe_conn *conn, uint64_t now_ns)
 
 void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns)
 {
-    uint64_t from_ns = conn->liveness.asked_ns;
-    uint32_t doublings = conn->credit_refusals;
-    if (!conn->wants_credit) {
-        conn->credit_wanted_ns = now_ns;
+    uint64_t from_ns = conn->path.liveness.asked_ns;
+    uint32_t doublings = conn->tx.credit_refusals;
+    if (!conn->tx.wants_credit) {
+        conn->tx.credit_wanted_ns = now_ns;
     }
-    if (conn->reported_more) { /* the peer knows, and will report credit */
-        from_ns = conn->credit_wanted_ns > from_ns ? conn->credit_wanted_ns : from_ns;
+    if (conn->tx.reported_more) { /* the peer knows, and will report credit */
+        from_ns = conn->tx.credit_wanted_ns > from_ns ? conn->tx.credit_wanted_ns : from_ns;
         doublings += CREDIT_DOUBLINGS_REPORTED;
     }
     uint64_t interval_ns = probe_interval_ns(conn);
@@ -330,40 +330,40 @@ void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns)
     interval_ns = longer_ns > interval_ns ? longer_ns : interval_ns;
     uint64_t deadline_ns = from_ns + interval_ns;
     deadline_ns = deadline_ns > now_ns ? deadline_ns : now_ns;
-    conn->wants_credit = true;
-    if (rawe_liveness_is_silent(&conn->liveness)) {
-        (void)rawe_liveness_ask_by(&conn->liveness, deadline_ns); /* keep a planned probe */
+    conn->tx.wants_credit = true;
+    if (rawe_liveness_is_silent(&conn->path.liveness)) {
+        (void)rawe_liveness_ask_by(&conn->path.liveness, deadline_ns); /* keep a planned probe */
     } else {
-        rawe_liveness_ask_at(&conn->liveness, deadline_ns);
+        rawe_liveness_ask_at(&conn->path.liveness, deadline_ns);
     }
     rawe_conn_arm(conn);
 }
 
 void rawe_conn_note_no_credit(struct rawe_conn *conn, bool answers, bool refused, uint64_t now_ns)
 {
-    conn->no_credit_ns = refused ? now_ns : conn->no_credit_ns;
-    if (answers && conn->wants_credit && conn->credit_refusals < CREDIT_DOUBLINGS_MAX) {
-        conn->credit_refusals++;
+    conn->tx.no_credit_ns = refused ? now_ns : conn->tx.no_credit_ns;
+    if (answers && conn->tx.wants_credit && conn->tx.credit_refusals < CREDIT_DOUBLINGS_MAX) {
+        conn->tx.credit_refusals++;
     }
 }
 
 void rawe_conn_revoke_credit(struct rawe_conn *conn)
 {
-    conn->peer_credit = 0;
+    conn->tx.peer_credit = 0;
 }
 
 void rawe_conn_want_no_credit(struct rawe_conn *conn)
 {
-    conn->wants_credit = false;
+    conn->tx.wants_credit = false;
 }
 
 void rawe_conn_credit_reset(struct rawe_conn *conn)
 {
-    conn->ack_requested = conn->engine->config.first_sequence;
-    conn->peer_credit = 0; /* until the reply to CONNECT grants some */
-    conn->wants_credit = false;
-    conn->credit_refusals = 0;
-    conn->no_credit_ns = 0;
+    conn->tx.ack_requested = conn->engine->config.first_sequence;
+    conn->tx.peer_credit = 0; /* until the reply to CONNECT grants some */
+    conn->tx.wants_credit = false;
+    conn->tx.credit_refusals = 0;
+    conn->tx.no_credit_ns = 0;
 }
 
 /* ---- entering frames into the send window, and requesting acknowledgements in time ---- */
@@ -377,22 +377,22 @@ void rawe_conn_credit_reset(struct rawe_conn *conn)
  */
 static inline void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
-    const struct rawe_sendwin *window = &conn->sendwin;
-    uint32_t more = conn->queue.first != NULL ? frame->segments - 1u : 0;
+    const struct rawe_sendwin *window = &conn->tx.window;
+    uint32_t more = conn->tx.queue.first != NULL ? frame->segments - 1u : 0;
     uint32_t limit = rawe_conn_in_flight_limit(conn);
     uint32_t part = limit / 4;
     part = part < REQUEST_LEAST_FRAMES ? REQUEST_LEAST_FRAMES : part;
-    if (limit <= 1 || (window->next + more - conn->ack_requested >= part &&
+    if (limit <= 1 || (window->next + more - conn->tx.ack_requested >= part &&
                        2 * (window->in_flight + window->to_transmit + more) >= limit)) {
         frame->flags |= RAWE_FLAG_ACK_NOW;
-        conn->ack_requested = window->next + more;
+        conn->tx.ack_requested = window->next + more;
     }
 }
 
 void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
     request_ack(conn, frame);
-    rawe_sendwin_enter(&conn->sendwin, frame);
+    rawe_sendwin_enter(&conn->tx.window, frame);
 }
 
 /* ---- message order across the connections to a process: send/rawe_order.h ---- */
@@ -400,9 +400,9 @@ void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame)
 /** Return the number of the oldest unacknowledged message; UINT64_MAX: none. */
 static uint64_t oldest_message(const struct rawe_conn *conn)
 {
-    const struct rawe_sendwin *window = &conn->sendwin;
+    const struct rawe_sendwin *window = &conn->tx.window;
     const struct rawe_txframe *frame = window->oldest;
-    const struct rawe_send *send = conn->queue.first;
+    const struct rawe_send *send = conn->tx.queue.first;
     while (frame != NULL && frame->number == 0) {
         frame = frame->next;
     }
@@ -417,7 +417,7 @@ static uint64_t oldest_message(const struct rawe_conn *conn)
 
 static struct rawe_conn *conn_ordered(struct rawe_link *link)
 {
-    return RAWE_OWNER(link, struct rawe_conn, ordered.link);
+    return RAWE_OWNER(link, struct rawe_conn, tx.ordered.link);
 }
 
 /** Update the limit on message numbers. Returns true if it has risen. */
@@ -435,7 +435,7 @@ static bool raise_limit(struct rawe_order *order)
 
 bool rawe_conn_limit_reached(const struct rawe_conn *conn, uint64_t number)
 {
-    struct rawe_order *order = conn->ordered.order;
+    struct rawe_order *order = conn->tx.ordered.order;
     if (!order->waits) {
         (void)raise_limit(order);
         order->waits = !rawe_order_allows(order, number);
@@ -445,7 +445,7 @@ bool rawe_conn_limit_reached(const struct rawe_conn *conn, uint64_t number)
 
 void rawe_conn_go_on_all(const struct rawe_conn *conn)
 {
-    struct rawe_order *order = conn->ordered.order;
+    struct rawe_order *order = conn->tx.ordered.order;
     struct rawe_link *all = &order->members;
     if (!raise_limit(order)) {
         return;
@@ -453,7 +453,7 @@ void rawe_conn_go_on_all(const struct rawe_conn *conn)
     order->waits = false;
     for (struct rawe_link *link = all->next; link != all; link = link->next) {
         struct rawe_conn *other = conn_ordered(link);
-        if (other->queue.first != NULL) {
+        if (other->tx.queue.first != NULL) {
             rawe_conn_make_pending(other);
         }
     }
@@ -505,7 +505,7 @@ void rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame,
     }
     if (frame->external_count == 0) {          /* the pool leaves its fields valid */
         rawe_sends_append_all(complete, send); /* the PUTs that were copied into it */
-    } else if (rawe_sendqueue_released(&conn->queue, send)) {
+    } else if (rawe_sendqueue_released(&conn->tx.queue, send)) {
         rawe_sends_append(complete, send);
     }
 }
@@ -513,12 +513,12 @@ void rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame,
 struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t acknowledgement)
 {
     struct rawe_sends complete = {NULL};
-    while (rawe_sequence_before(conn->sendwin.una, acknowledgement)) {
-        const struct rawe_txframe *oldest = conn->sendwin.oldest;
+    while (rawe_sequence_before(conn->tx.window.una, acknowledgement)) {
+        const struct rawe_txframe *oldest = conn->tx.window.oldest;
         if (rawe_sequence_before(acknowledgement, oldest->sequence + oldest->segments)) {
             break; /* some of the batch has not arrived */
         }
-        rawe_conn_release(conn, rawe_sendwin_remove(&conn->sendwin), &complete);
+        rawe_conn_release(conn, rawe_sendwin_remove(&conn->tx.window), &complete);
     }
     rawe_conn_note_progress(conn);
     return complete.first;
@@ -527,27 +527,27 @@ struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t ackn
 struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
 {
     struct rawe_sends complete = {NULL};
-    rawe_sends_append_all(&complete, rawe_conn_release_before(conn, conn->sendwin.next));
+    rawe_sends_append_all(&complete, rawe_conn_release_before(conn, conn->tx.window.next));
     /* The frames just released may contain a part of the first queued send. */
-    struct rawe_send *head = conn->queue.first;
+    struct rawe_send *head = conn->tx.queue.first;
     if (head != NULL && (queue_too || head->framed_bytes != 0)) {
-        rawe_sends_append(&complete, rawe_sendqueue_pop(&conn->queue));
+        rawe_sends_append(&complete, rawe_sendqueue_pop(&conn->tx.queue));
     }
     if (queue_too) {
-        struct rawe_txframe *held = rawe_sendwin_take_held(&conn->sendwin);
+        struct rawe_txframe *held = rawe_sendwin_take_held(&conn->tx.window);
         if (held != NULL) {
             rawe_sends_append_all(&complete, held->send);
             rawe_txframe_give(&conn->engine->frames, held);
         }
-        rawe_sends_append_all(&complete, rawe_sendqueue_clear(&conn->queue));
+        rawe_sends_append_all(&complete, rawe_sendqueue_clear(&conn->tx.queue));
     }
     rawe_conn_note_progress(conn);
     /* Long replies may arrive on any bulk lane from the process. */
-    const struct rawe_route *route = conn->preferred;
+    const struct rawe_route *route = conn->path.preferred;
     do {
         rawe_operation_abandon(&route->engine->operations, route->key, route->port, conn->lane,
                                &complete);
-        route = rawe_route_after(route, conn->preferred);
+        route = rawe_route_after(route, conn->path.preferred);
     } while (route != NULL && conn->lane == RAWE_LANE_BULK);
     return complete.first;
 }

@@ -17,12 +17,12 @@ void rawe_conn_make_pending(struct rawe_conn *conn);
 /** Return true if frames of this connection are sent in batches. */
 static inline bool rawe_conn_batch_used(const struct rawe_conn *conn)
 {
-    return conn->batch == RAWE_BATCH_VALID || conn->batch == RAWE_BATCH_VALIDATING;
+    return conn->path.batch == RAWE_BATCH_VALID || conn->path.batch == RAWE_BATCH_VALIDATING;
 }
 /** Return the flag that the link has refused such data frames since the last flush began. */
 static inline bool *rawe_conn_link_full(const struct rawe_conn *conn)
 {
-    struct rawe_engine *engine = conn->via;
+    struct rawe_engine *engine = conn->path.via;
     return rawe_conn_batch_used(conn) ? &engine->batches_full : &engine->link_full;
 }
 /**
@@ -45,7 +45,7 @@ static inline uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn)
 {
     const struct rawe_engine *engine = conn->engine;
     bool any = engine->config.liveness.idle_ns != 0 || engine->operations.in_use != 0 ||
-               engine->finalizing || conn->finalize.disowned_ns != 0;
+               engine->finalizing || conn->end.disowned_ns != 0;
     return any ? rawe_conn_idle_question_ns(conn) : 0;
 }
 /** An operation begins now: arm the timer for the first question to its target. */
@@ -61,15 +61,15 @@ void rawe_conn_owing_init(struct rawe_engine *engine);
 /** Return the credit to advertise now: frames that the peer may have in flight to us here. */
 static inline uint16_t rawe_conn_advertise(struct rawe_conn *conn)
 {
-    struct rawe_pull *pull = &conn->into->pull;
-    uint16_t frames = rawe_credit_advertise(&pull->credit, conn->lane, &conn->credit);
-    return conn->lane == RAWE_LANE_BULK ? rawe_grants_credit(&pull->grants, &conn->grant, frames)
+    struct rawe_pull *pull = &conn->path.into->pull;
+    uint16_t frames = rawe_credit_advertise(&pull->credit, conn->lane, &conn->rx.credit);
+    return conn->lane == RAWE_LANE_BULK ? rawe_grants_credit(&pull->grants, &conn->rx.grant, frames)
                                         : frames;
 }
 /** Record whether the newest frame told the peer that there is more to send. */
 static inline void rawe_conn_report_more(struct rawe_conn *conn, bool more)
 {
-    conn->reported_more = more;
+    conn->tx.reported_more = more;
 }
 /** Build the header of a frame's segments from `index` on; `count` frames leave together. */
 static inline struct rawe_header rawe_conn_header(struct rawe_conn *conn,
@@ -78,17 +78,17 @@ static inline struct rawe_header rawe_conn_header(struct rawe_conn *conn,
 {
     bool again = (frame->sent >> index & 1) != 0;
     bool bulk = conn->lane == RAWE_LANE_BULK;
-    bool more = bulk && (conn->queue.first != NULL || conn->sendwin.to_transmit > count);
+    bool more = bulk && (conn->tx.queue.first != NULL || conn->tx.window.to_transmit > count);
     rawe_conn_report_more(conn, more);
     return (struct rawe_header){
         .type = bulk ? RAWE_FRAME_BULK : RAWE_FRAME_DATA,
         .flags =
             (uint8_t)(frame->flags | (again ? RAWE_FLAG_RESENT : 0) | (more ? RAWE_FLAG_MORE : 0)),
-        .port = conn->peer_port,
-        .key = conn->peer_key,
+        .port = conn->path.peer_port,
+        .key = conn->path.peer_key,
         .connection_id = conn->handshake.peer_id,
         .sequence = frame->sequence + index,
-        .acknowledgement = conn->recvwin.next,
+        .acknowledgement = conn->rx.window.next,
         .payload_bytes = (uint16_t)payload_bytes,
         .credit = rawe_conn_advertise(conn),
     };
@@ -140,12 +140,12 @@ void rawe_conn_note_no_credit(struct rawe_conn *conn, bool answers, bool refused
 static inline void rawe_conn_note_credit(struct rawe_conn *conn, uint32_t credit, bool answers,
                                          bool refused, bool progress, uint64_t now_ns)
 {
-    conn->peer_credit = credit;
+    conn->tx.peer_credit = credit;
     if (progress) {
-        conn->credit_refusals = 0;
+        conn->tx.credit_refusals = 0;
     }
     if (credit != 0) {
-        conn->wants_credit = false;
+        conn->tx.wants_credit = false;
     } else {
         rawe_conn_note_no_credit(conn, answers, refused, now_ns);
     }
@@ -164,21 +164,21 @@ void rawe_conn_correct_probe(struct rawe_conn *conn, uint64_t now_ns);
 /** Return how many frames may be in flight: the lower of the network's and the peer's limit. */
 static inline uint32_t rawe_conn_in_flight_limit(const struct rawe_conn *conn)
 {
-    uint32_t limit = rawe_cc_limit(&conn->cc);
-    return limit < conn->peer_credit ? limit : conn->peer_credit;
+    uint32_t limit = rawe_cc_limit(&conn->tx.cc);
+    return limit < conn->tx.peer_credit ? limit : conn->tx.peer_credit;
 }
 /** Return how many more frames may be sent now. */
 static inline uint32_t rawe_conn_window_room(const struct rawe_conn *conn)
 {
     uint32_t allowed = rawe_conn_in_flight_limit(conn);
-    uint32_t in_flight = conn->sendwin.in_flight;
+    uint32_t in_flight = conn->tx.window.in_flight;
     return in_flight < allowed ? allowed - in_flight : 0;
 }
 /** Return true if the peer may have refused it: it was sent before the latest such report. */
 static inline bool rawe_conn_was_refused(const struct rawe_conn *conn,
                                          const struct rawe_txframe *frame)
 {
-    return rawe_txframe_sent_ns(frame) <= conn->no_credit_ns;
+    return rawe_txframe_sent_ns(frame) <= conn->tx.no_credit_ns;
 }
 /** Give a frame the next sequence numbers. It is WAITING until the link has taken it. */
 void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame);
@@ -194,12 +194,12 @@ static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *f
         counters->frames_sent += rawe_sendwin_count(segments) - again;
         counters->frames_resent += again;
         if (again != 0) {
-            rawe_reorder_resent(&conn->reorder);
+            rawe_reorder_resent(&conn->tx.reorder);
         }
     }
     /* The clock may have advanced in a callback: a frame sent later must not look older. */
     uint64_t newest_ns = conn->engine->now_ns;
-    rawe_sendwin_sent(&conn->sendwin, frame, segments, now_ns > newest_ns ? now_ns : newest_ns);
+    rawe_sendwin_sent(&conn->tx.window, frame, segments, now_ns > newest_ns ? now_ns : newest_ns);
 }
 
 /* ---- order over the connections to a process: send/rawe_order.h ---- */
@@ -209,14 +209,15 @@ bool rawe_conn_limit_reached(const struct rawe_conn *conn, uint64_t number);
 /** Return true if a message must wait for earlier ones to the process; they wake the connection. */
 static inline bool rawe_conn_must_wait(const struct rawe_conn *conn, uint64_t number)
 {
-    return !rawe_order_allows(conn->ordered.order, number) && rawe_conn_limit_reached(conn, number);
+    return !rawe_order_allows(conn->tx.ordered.order, number) &&
+           rawe_conn_limit_reached(conn, number);
 }
 /** Slow path of rawe_conn_note_progress. */
 void rawe_conn_go_on_all(const struct rawe_conn *conn);
 /** Messages have been acknowledged or given up: others to the process may be sent now. */
 static inline void rawe_conn_note_progress(const struct rawe_conn *conn)
 {
-    if (__builtin_expect(conn->ordered.order->waits, 0)) {
+    if (__builtin_expect(conn->tx.ordered.order->waits, 0)) {
         rawe_conn_go_on_all(conn);
     }
 }

@@ -39,8 +39,8 @@ uint64_t rawe_conn_note_disowned(struct rawe_conn *conn, bool given_up, uint64_t
 /** The peer has sent something, so it had not ended the connection when it did. */
 static inline void rawe_conn_note_owned(struct rawe_conn *conn)
 {
-    conn->finalize.disowned_ns = 0;
-    conn->finalize.given_up = false;
+    conn->end.disowned_ns = 0;
+    conn->end.given_up = false;
 }
 
 /** Return true if the peer's process has said that it finalizes, on this or another connection. */

@@ -7,68 +7,69 @@
 /** Set `predicted`: frames of both directions take the preferred route, or not. */
 static void predict(struct rawe_conn *conn)
 {
-    bool preferred = conn->route == conn->preferred && conn->back == conn->preferred;
-    conn->engine->table->migrated += !preferred - (conn->predicted == NULL);
-    conn->predicted = preferred ? conn->engine : NULL;
+    bool preferred =
+        conn->path.route == conn->path.preferred && conn->path.back == conn->path.preferred;
+    conn->engine->table->migrated += !preferred - (conn->path.predicted == NULL);
+    conn->path.predicted = preferred ? conn->engine : NULL;
 }
 
 uint32_t rawe_conn_preferred_payload_bytes(const struct rawe_conn *conn)
 {
-    uint32_t bytes = conn->preferred->payload_max_bytes;
-    return bytes < conn->accepted_max_bytes ? bytes : conn->accepted_max_bytes;
+    uint32_t bytes = conn->path.preferred->payload_max_bytes;
+    return bytes < conn->path.accepted_max_bytes ? bytes : conn->path.accepted_max_bytes;
 }
 
 void rawe_conn_path_fit(struct rawe_conn *conn)
 {
     uint32_t bytes = rawe_conn_preferred_payload_bytes(conn);
-    uint32_t used_bytes = conn->route->payload_max_bytes;
-    conn->payload_max_bytes = bytes < used_bytes ? bytes : used_bytes;
-    assert(conn->payload_max_bytes >= RAWE_PAYLOAD_LEAST_BYTES); /* CONNECT must fit */
+    uint32_t used_bytes = conn->path.route->payload_max_bytes;
+    conn->path.payload_max_bytes = bytes < used_bytes ? bytes : used_bytes;
+    assert(conn->path.payload_max_bytes >= RAWE_PAYLOAD_LEAST_BYTES); /* CONNECT must fit */
 }
 
 void rawe_conn_limit_payload(struct rawe_conn *conn, uint32_t payload_max_bytes)
 {
-    if (payload_max_bytes < conn->accepted_max_bytes) {
-        conn->accepted_max_bytes = payload_max_bytes;
+    if (payload_max_bytes < conn->path.accepted_max_bytes) {
+        conn->path.accepted_max_bytes = payload_max_bytes;
         rawe_conn_path_fit(conn);
     }
 }
 
 void rawe_conn_path_open(struct rawe_conn *conn, struct rawe_route *preferred)
 {
-    conn->preferred = conn->back = preferred;
-    conn->into = conn->predicted = preferred->engine;
-    conn->accepted_max_bytes = preferred->engine->config.payload_max_bytes;
+    conn->path.preferred = conn->path.back = preferred;
+    conn->path.into = conn->path.predicted = preferred->engine;
+    conn->path.accepted_max_bytes = preferred->engine->config.payload_max_bytes;
     rawe_conn_path_use(conn, preferred);
 }
 
 void rawe_conn_path_use(struct rawe_conn *conn, struct rawe_route *route)
 {
     const struct rawe_engine_config *config = &route->engine->config;
-    if (conn->route != route) {
-        conn->route_since_ns = conn->engine->now_ns;
+    if (conn->path.route != route) {
+        conn->path.route_since_ns = conn->engine->now_ns;
     }
-    conn->route = route;
-    conn->via = route->engine;
+    conn->path.route = route;
+    conn->path.via = route->engine;
     predict(conn);
-    rawe_eth_header_encode(conn->eth_header, route->mac, config->mac, config->ethertype);
-    conn->peer_port = route->port;
-    conn->peer_key = route->key;
+    rawe_eth_header_encode(conn->path.eth_header, route->mac, config->mac, config->ethertype);
+    conn->path.peer_port = route->port;
+    conn->path.peer_key = route->key;
     rawe_conn_path_fit(conn);
 }
 
 void rawe_conn_path_asked(struct rawe_conn *conn, struct rawe_route *route)
 {
     struct rawe_engine *engine = route->engine;
-    if (conn->into != engine) { /* the peer's frames now arrive in another ring */
-        bool open = conn->credit.open;
-        rawe_credit_close(&conn->into->pull.credit, conn->lane, &conn->credit);
+    if (conn->path.into != engine) { /* the peer's frames now arrive in another ring */
+        bool open = conn->rx.credit.open;
+        rawe_credit_close(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
         if (open) {
-            rawe_credit_open(&engine->pull.credit, conn->lane, &conn->credit);
+            rawe_credit_open(&engine->pull.credit, conn->lane, &conn->rx.credit);
         }
-        rawe_grants_forget(&conn->into->pull.grants, &conn->grant);
+        rawe_grants_forget(&conn->path.into->pull.grants, &conn->rx.grant);
     }
-    conn->into = engine;
-    conn->back = route;
+    conn->path.into = engine;
+    conn->path.back = route;
     predict(conn);
 }

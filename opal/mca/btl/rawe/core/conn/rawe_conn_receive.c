@@ -28,7 +28,7 @@ static void deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, si
 static bool add_fragment(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
     struct rawe_engine *engine = conn->engine;
-    switch (rawe_reassembly_add(&conn->reassembly, &engine->reassembly_buffers, fragment)) {
+    switch (rawe_reassembly_add(&conn->rx.reassembly, &engine->reassembly_buffers, fragment)) {
     case RAWE_REASSEMBLY_NO_BUFFER:
         return false;
     case RAWE_REASSEMBLY_REFUSED:
@@ -76,7 +76,7 @@ void rawe_conn_deliver_first(struct rawe_deferral *deferral)
 static void keep_fragmented(struct rawe_conn *conn, bool all)
 {
     struct rawe_engine *engine = conn->engine;
-    rawe_deferral_keep_fragmented(engine->deferral, conn, &conn->reassembly,
+    rawe_deferral_keep_fragmented(engine->deferral, conn, &conn->rx.reassembly,
                                   &engine->reassembly_buffers, all);
 }
 
@@ -88,7 +88,7 @@ static void keep_fragmented(struct rawe_conn *conn, bool all)
 static void deliver_fragmented(struct rawe_conn *conn)
 {
     struct rawe_deferral *deferral = conn->engine->deferral;
-    struct rawe_partial *whole = rawe_reassembly_take(&conn->reassembly);
+    struct rawe_partial *whole = rawe_reassembly_take(&conn->rx.reassembly);
     if (whole == NULL) {
         return;
     }
@@ -136,7 +136,7 @@ struct arrival {
 static void report_credit(struct rawe_conn *conn)
 {
     conn->engine->counters.credit_updates++;
-    rawe_recvwin_owe_now(&conn->recvwin);
+    rawe_recvwin_owe_now(&conn->rx.window);
     rawe_conn_make_pending(conn);
 }
 
@@ -145,16 +145,16 @@ static void refuse(struct rawe_conn *conn)
 {
     struct rawe_deferral *deferral = conn->engine->deferral;
     deferral->refused = deferral->refused || rawe_deferral_holds(deferral);
-    if (!conn->credit.refused) {
-        rawe_credit_refuse(&conn->credit);
+    if (!conn->rx.credit.refused) {
+        rawe_credit_refuse(&conn->rx.credit);
         report_credit(conn);
     }
 }
 
 void rawe_conn_admit(struct rawe_conn *conn)
 {
-    if (conn->credit.refused) {
-        rawe_credit_admit(&conn->into->pull.credit, conn->lane, &conn->credit);
+    if (conn->rx.credit.refused) {
+        rawe_credit_admit(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
         report_credit(conn);
     }
     keep_fragmented(conn, true);
@@ -196,7 +196,7 @@ static void perform(struct rawe_conn *conn, const struct arrival *arrival, uint6
 /** Account for frames of the bulk lane: they use up a grant, and show the line's rate. */
 static void note_bulk(struct rawe_conn *conn, const struct arrival *arrival, uint64_t now_ns)
 {
-    struct rawe_pull *pull = &conn->into->pull;
+    struct rawe_pull *pull = &conn->path.into->pull;
     uint64_t arrived_ns = arrival->arrived_ns;
     if (arrived_ns == 0) {
         /* Read the clocks only if it matters, because together they take 0.1 microseconds. */
@@ -204,11 +204,11 @@ static void note_bulk(struct rawe_conn *conn, const struct arrival *arrival, uin
                          ? rawe_engine_arrival_ns(conn->engine)
                          : now_ns;
     }
-    rawe_grants_arrived(&pull->grants, &conn->grant, arrival->sequence, arrival->frames,
+    rawe_grants_arrived(&pull->grants, &conn->rx.grant, arrival->sequence, arrival->frames,
                         arrival->more, now_ns > arrived_ns ? now_ns - arrived_ns : 0, now_ns);
     if (pull->grants.budget.port_bytes != 0) { /* else nothing needs the rate */
         /* Frames resent on another route were lost with a route, not in this port. */
-        bool lost = arrival->resent && conn->predicted != NULL;
+        bool lost = arrival->resent && conn->path.predicted != NULL;
         rawe_line_arrived(&pull->line, arrival->wire_bytes, arrival->frames,
                           lost ? arrival->frames : 0, arrived_ns);
     }
@@ -219,7 +219,7 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
 {
     struct rawe_engine *engine = conn->engine;
     const struct rawe_fragment *fragment = arrival->fragment;
-    struct rawe_recvwin *window = &conn->recvwin;
+    struct rawe_recvwin *window = &conn->rx.window;
     bool plain = fragment->kind == RAWE_FRAGMENT_MESSAGE && !rawe_deferral_holds(engine->deferral);
     bool gap_before = rawe_recvwin_has_gap(window);
     bool in_order = !gap_before && arrival->sequence == window->next;
@@ -238,7 +238,7 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
         }
     }
     engine->counters.frames_received += arrival->frames;
-    rawe_credit_note(&conn->into->pull.credit, conn->lane, &conn->credit);
+    rawe_credit_note(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
     if (conn->lane == RAWE_LANE_BULK) {
         note_bulk(conn, arrival, now_ns);
     }
@@ -261,10 +261,10 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
 /** Return true if a frame is new. Duplicates and frames outside the window are counted. */
 static inline bool is_new(struct rawe_conn *conn, uint32_t sequence, uint64_t now_ns)
 {
-    switch (rawe_recvwin_check(&conn->recvwin, sequence)) {
+    switch (rawe_recvwin_check(&conn->rx.window, sequence)) {
     case RAWE_RECVWIN_DUPLICATE:
         conn->engine->counters.duplicates++;
-        rawe_recvwin_note_duplicate(&conn->recvwin);
+        rawe_recvwin_note_duplicate(&conn->rx.window);
         rawe_conn_owe_ack(conn, true, now_ns); /* the peer may have missed the first one */
         return false;
     case RAWE_RECVWIN_OUTSIDE:
@@ -327,8 +327,8 @@ static void receive_slice(struct rawe_conn *conn, const struct rawe_header *head
     struct rawe_counters *counters = &conn->engine->counters;
     struct rawe_header whole = *header;
     void *memory;
-    switch (rawe_sliced_add(&conn->sliced, conn->engine->config.payload_max_bytes, &whole, &payload,
-                            &memory)) {
+    switch (rawe_sliced_add(&conn->rx.sliced, conn->engine->config.payload_max_bytes, &whole,
+                            &payload, &memory)) {
     case RAWE_SLICE_ADDED:
         break;
     case RAWE_SLICE_WHOLE:
@@ -352,7 +352,7 @@ static uint32_t count_new(const struct rawe_conn *conn, uint32_t sequence, uint3
 {
     uint32_t count = 0;
     while (count < frames &&
-           rawe_recvwin_check(&conn->recvwin, sequence + count) == RAWE_RECVWIN_NEW) {
+           rawe_recvwin_check(&conn->rx.window, sequence + count) == RAWE_RECVWIN_NEW) {
         count++;
     }
     return count;
@@ -369,7 +369,7 @@ static inline bool plausible(struct rawe_conn *conn, const struct rawe_header *h
         return false;
     }
     if (header->type != RAWE_FRAME_CLOSE &&
-        rawe_sequence_before(conn->sendwin.next, header->acknowledgement)) {
+        rawe_sequence_before(conn->tx.window.next, header->acknowledgement)) {
         engine->counters.dropped_ack++; /* never sent: ignore the whole frame */
         return false;
     }
@@ -390,7 +390,7 @@ static bool lives(const struct rawe_conn *conn, const struct rawe_header *header
 static inline bool carried_acknowledgement(struct rawe_conn *conn, const struct rawe_header *header,
                                            uint64_t now_ns)
 {
-    if (header->acknowledgement != conn->sendwin.una || conn->peer_credit != header->credit) {
+    if (header->acknowledgement != conn->tx.window.una || conn->tx.peer_credit != header->credit) {
         rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
     }
     return lives(conn, header);
@@ -421,7 +421,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         engine->counters.acks_received++;
         rawe_conn_note_finalizing(conn, header);
         if ((header->flags & RAWE_FLAG_DUPLICATE) != 0) {
-            rawe_reorder_duplicate(&conn->reorder, conn->sendwin.una, conn->sendwin.next);
+            rawe_reorder_duplicate(&conn->tx.reorder, conn->tx.window.una, conn->tx.window.next);
         }
         rawe_conn_acknowledged(conn, header, payload,
                                header->payload_bytes < RAWE_SACK_BYTES_MAX ? header->payload_bytes
@@ -432,16 +432,16 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         engine->counters.probes_received++;
         rawe_conn_note_finalizing(conn, header);
         rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
-        if (conn->credit.refused && !rawe_deferral_full(engine->deferral)) {
-            rawe_credit_admit(&conn->into->pull.credit, conn->lane, &conn->credit);
+        if (conn->rx.credit.refused && !rawe_deferral_full(engine->deferral)) {
+            rawe_credit_admit(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
         }
-        rawe_credit_note_probe(&conn->into->pull.credit, conn->lane, &conn->credit);
-        if (conn->lane == RAWE_LANE_BULK && conn->recvwin.unacked_frames == 0) {
+        rawe_credit_note_probe(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
+        if (conn->lane == RAWE_LANE_BULK && conn->rx.window.unacked_frames == 0) {
             /* All received frames are acknowledged: the peer has lost some, or waits for credit. */
-            rawe_grants_expect(&conn->into->pull.grants, &conn->grant, now_ns);
+            rawe_grants_expect(&conn->path.into->pull.grants, &conn->rx.grant, now_ns);
         }
-        rawe_grants_probed(&conn->into->pull.grants, now_ns);
-        rawe_recvwin_owe_answer(&conn->recvwin, header->sequence);
+        rawe_grants_probed(&conn->path.into->pull.grants, now_ns);
+        rawe_recvwin_owe_answer(&conn->rx.window, header->sequence);
         rawe_conn_make_pending(conn);
         break;
     case RAWE_FRAME_CLOSE:
@@ -452,7 +452,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         rawe_conn_note_finalizing(conn, header);
         /* CLOSE carries an acknowledgement, unless it answers a PROBE (REPLY). */
         if ((header->flags & RAWE_FLAG_REPLY) == 0 &&
-            header->acknowledgement - conn->sendwin.una <= rawe_sendwin_used(&conn->sendwin)) {
+            header->acknowledgement - conn->tx.window.una <= rawe_sendwin_used(&conn->tx.window)) {
             arrived = rawe_conn_release_before(conn, header->acknowledgement);
         }
         (void)rawe_conn_disowned(conn, false, now_ns);
@@ -480,7 +480,7 @@ uint8_t *rawe_conn_place(struct rawe_conn *conn, const struct rawe_batch *batch)
         return rawe_conn_place_reply(conn, fragment);
     }
     return rawe_fragment_is_part(fragment->kind)
-               ? rawe_reassembly_place(&conn->reassembly, &engine->reassembly_buffers, fragment)
+               ? rawe_reassembly_place(&conn->rx.reassembly, &engine->reassembly_buffers, fragment)
                : NULL;
 }
 

@@ -104,8 +104,8 @@ static bool enter(struct rawe_conn *conn, struct rawe_operation *operation, uint
     if (!rawe_operation_enter(&engine->operations, operation)) {
         return false;
     }
-    operation->peer_key = conn->preferred->key;
-    operation->peer_port = conn->preferred->port;
+    operation->peer_key = conn->path.preferred->key;
+    operation->peer_port = conn->path.preferred->port;
     operation->left_bytes = operation->len_bytes;
     operation->progress_ns = now_ns;
     if (operation->budget != NULL) {
@@ -159,8 +159,8 @@ static struct rawe_operation *find_answered(const struct rawe_conn *conn,
                                             const struct rawe_fragment *fragment)
 {
     struct rawe_operation *operation = NULL;
-    for (const struct rawe_route *route = conn->preferred; operation == NULL && route != NULL;
-         route = rawe_route_after(route, conn->preferred)) {
+    for (const struct rawe_route *route = conn->path.preferred; operation == NULL && route != NULL;
+         route = rawe_route_after(route, conn->path.preferred)) {
         operation = rawe_operation_find(&route->engine->operations, fragment->id, fragment->key,
                                         route->key, route->port);
     }
@@ -379,7 +379,7 @@ static void reply(struct rawe_conn *conn, const struct rawe_request *request,
 /** Return the connection in whose queue a reply is, or was last. */
 static struct rawe_conn *conn_of(const struct rawe_served *served)
 {
-    return RAWE_OWNER(served->send.queue, struct rawe_conn, queue);
+    return RAWE_OWNER(served->send.queue, struct rawe_conn, tx.queue);
 }
 
 /** Turn a reply that has no frame in the window into a refusal: the memory is deregistered. */
@@ -425,7 +425,7 @@ void rawe_conn_serve_forget(struct rawe_engine *engine, uint32_t handle_index)
                 cut(served);
             }
             if (served->refers) {
-                rawe_sendwin_revoke(&conn_of(served)->sendwin, &served->send);
+                rawe_sendwin_revoke(&conn_of(served)->tx.window, &served->send);
                 served->refers = false;
             }
         }

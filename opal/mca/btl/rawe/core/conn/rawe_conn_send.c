@@ -29,7 +29,8 @@
 static uint32_t coalesce_limit(const struct rawe_conn *conn)
 {
     uint32_t buffer_bytes = (uint32_t)conn->engine->frames.large_bytes;
-    return conn->payload_max_bytes < buffer_bytes ? conn->payload_max_bytes : buffer_bytes;
+    return conn->path.payload_max_bytes < buffer_bytes ? conn->path.payload_max_bytes
+                                                       : buffer_bytes;
 }
 
 /** Return an empty frame for `bytes` of payload, and others if `more`. NULL: no frame is free. */
@@ -54,8 +55,8 @@ static bool fits(const struct rawe_conn *conn, const struct rawe_txframe *frame,
 
 bool rawe_conn_record_joins(const struct rawe_conn *conn, size_t data_bytes)
 {
-    return conn->sendwin.held != NULL && conn->handshake.state == RAWE_CONN_OPEN &&
-           fits(conn, conn->sendwin.held, true, data_bytes);
+    return conn->tx.window.held != NULL && conn->handshake.state == RAWE_CONN_OPEN &&
+           fits(conn, conn->tx.window.held, true, data_bytes);
 }
 
 bool rawe_conn_coalesce_poor(const struct rawe_conn *conn, size_t data_bytes)
@@ -67,7 +68,7 @@ bool rawe_conn_coalesce_poor(const struct rawe_conn *conn, size_t data_bytes)
 static bool message_waits(const struct rawe_conn *conn, size_t data_bytes)
 {
     uint32_t from = conn->engine->config.coalesce_from_frames;
-    return from != 0 && conn->sendwin.in_flight >= from && data_bytes < coalesce_limit(conn) / 2;
+    return from != 0 && conn->tx.window.in_flight >= from && data_bytes < coalesce_limit(conn) / 2;
 }
 
 /**
@@ -82,7 +83,7 @@ static bool record_waits(const struct rawe_conn *conn, const struct rawe_send *s
         return false;
     }
     return send->kind == RAWE_FRAGMENT_REPLY ||
-           (send->kind != RAWE_FRAGMENT_ATOMIC && conn->sendwin.in_flight != 0);
+           (send->kind != RAWE_FRAGMENT_ATOMIC && conn->tx.window.in_flight != 0);
 }
 
 static inline void count_send(struct rawe_counters *counters, uint8_t kind, uint64_t bytes)
@@ -97,7 +98,7 @@ static inline void count_send(struct rawe_counters *counters, uint8_t kind, uint
 /** Request an acknowledgement for a filled frame if rawe_sendqueue_asks says so. */
 static void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame, bool awaited)
 {
-    if (rawe_sendqueue_asks(&conn->queue, awaited)) {
+    if (rawe_sendqueue_asks(&conn->tx.queue, awaited)) {
         frame->flags |= RAWE_FLAG_ACK_NOW;
     }
 }
@@ -106,7 +107,7 @@ static void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame, bool
 static bool is_copied(const struct rawe_conn *conn, const struct rawe_send *send)
 {
     if (send == NULL || !rawe_conn_may_hold_back(conn) ||
-        !rawe_order_allows(conn->ordered.order, send->number)) {
+        !rawe_order_allows(conn->tx.ordered.order, send->number)) {
         return false;
     }
     if (rawe_fragment_is_record(send->kind)) {
@@ -120,7 +121,7 @@ static bool is_copied(const struct rawe_conn *conn, const struct rawe_send *send
 /** Copy the first queued send, and as many of the following as fit, into a frame of the window. */
 static struct rawe_txframe *frame_copies(struct rawe_conn *conn, struct rawe_sends *copied)
 {
-    struct rawe_send *send = conn->queue.first;
+    struct rawe_send *send = conn->tx.queue.first;
     bool records = rawe_fragment_is_record(send->kind);
     size_t bytes =
         send->total_bytes + (records ? RAWE_FRAGMENT_PUT_BYTES : RAWE_FRAGMENT_MESSAGE_BYTES);
@@ -132,12 +133,12 @@ static struct rawe_txframe *frame_copies(struct rawe_conn *conn, struct rawe_sen
     frame->number = send->number;
     do {
         conn->engine->counters.messages_coalesced += frame->payload_bytes != 0;
-        (void)rawe_sendqueue_framed(&conn->queue, send->total_bytes);
+        (void)rawe_sendqueue_framed(&conn->tx.queue, send->total_bytes);
         rawe_coalesce_send(frame, send);
         if (send->kind != RAWE_FRAGMENT_PUT) {
             rawe_sends_append(copied, send);
         }
-        send = conn->queue.first;
+        send = conn->tx.queue.first;
     } while (is_copied(conn, send) &&
              fits(conn, frame, rawe_fragment_is_record(send->kind), send->total_bytes));
     request_ack(conn, frame, frame->send != NULL);
@@ -157,16 +158,16 @@ static bool describe(const struct rawe_conn *conn, const struct rawe_send *send,
         return true;
     }
     if (send->kind == RAWE_FRAGMENT_MESSAGE) {
-        if (conn->batch != RAWE_BATCH_VALID && !send->fragmented && !send->ordered &&
+        if (conn->path.batch != RAWE_BATCH_VALID && !send->fragmented && !send->ordered &&
             send->total_bytes <= rawe_conn_frame_message_bytes(conn)) {
             return true;
         }
         fragment->kind = RAWE_FRAGMENT_PART;
     }
-    if (!send->fragmented && !rawe_sendqueue_may_number(&conn->queue)) {
+    if (!send->fragmented && !rawe_sendqueue_may_number(&conn->tx.queue)) {
         return false; /* the receiver must complete an earlier one first */
     }
-    fragment->id = send->fragmented ? send->message_number : conn->queue.message_number;
+    fragment->id = send->fragmented ? send->message_number : conn->tx.queue.message_number;
     fragment->offset = send->framed_bytes;
     fragment->total_bytes = (uint32_t)send->total_bytes;
     return true;
@@ -181,18 +182,18 @@ static struct rawe_txframe *frame_queued(struct rawe_conn *conn, bool even,
                                          struct rawe_sends *copied)
 {
     struct rawe_engine *engine = conn->engine;
-    bool batch = conn->batch == RAWE_BATCH_VALID;
-    if (conn->queue.first == NULL || rawe_sendwin_free_numbers(&conn->sendwin) == 0 ||
-        rawe_conn_must_wait(conn, conn->queue.first->number)) {
+    bool batch = conn->path.batch == RAWE_BATCH_VALID;
+    if (conn->tx.queue.first == NULL || rawe_sendwin_free_numbers(&conn->tx.window) == 0 ||
+        rawe_conn_must_wait(conn, conn->tx.queue.first->number)) {
         return NULL;
     }
     uint32_t room = batch ? rawe_conn_batch_room_bytes(conn) : 0;
-    if (batch && rawe_sendqueue_may_number(&conn->queue)) {
+    if (batch && rawe_sendqueue_may_number(&conn->tx.queue)) {
         rawe_conn_bundle(conn, room);
-    } else if (!batch && is_copied(conn, conn->queue.first)) {
+    } else if (!batch && is_copied(conn, conn->tx.queue.first)) {
         return frame_copies(conn, copied);
     }
-    struct rawe_send *send = conn->queue.first;
+    struct rawe_send *send = conn->tx.queue.first;
     struct rawe_fragment fragment;
     if (!describe(conn, send, &fragment)) {
         return NULL;
@@ -203,14 +204,14 @@ static struct rawe_txframe *frame_queued(struct rawe_conn *conn, bool even,
         return NULL;
     }
     if (rawe_fragment_is_part(fragment.kind) && !send->fragmented) {
-        rawe_sendqueue_number(&conn->queue, send);
+        rawe_sendqueue_number(&conn->tx.queue, send);
     }
     uint64_t left = send->total_bytes - send->framed_bytes;
     if (batch) {
         fragment.data_bytes = (uint16_t)rawe_conn_batch_data_bytes(conn, left, room, even);
         rawe_conn_batch_describe(conn, frame, &fragment);
     } else {
-        room = conn->payload_max_bytes - (uint32_t)rawe_fragment_header_bytes(fragment.kind);
+        room = conn->path.payload_max_bytes - (uint32_t)rawe_fragment_header_bytes(fragment.kind);
         fragment.data_bytes = (uint16_t)(left < room ? left : room);
         frame->buffer_bytes =
             (uint32_t)(RAWE_PAYLOAD_OFFSET +
@@ -223,7 +224,7 @@ static struct rawe_txframe *frame_queued(struct rawe_conn *conn, bool even,
     frame->number = send->number;
     send->frames++;
     request_ack(conn, frame,
-                rawe_sendqueue_framed(&conn->queue, fragment.data_bytes) && !send->relaxed);
+                rawe_sendqueue_framed(&conn->tx.queue, fragment.data_bytes) && !send->relaxed);
     rawe_conn_enter_window(conn, frame);
     return frame;
 }
@@ -242,7 +243,7 @@ static void note_transmitted(struct rawe_conn *conn, const struct rawe_txframe *
         (frame->next != NULL && frame->next->send == send)) {
         return;
     }
-    rawe_sendqueue_report(&conn->queue, send);
+    rawe_sendqueue_report(&conn->tx.queue, send);
 }
 
 /** Return true if a frame is sent unchanged, several to a call of the link. */
@@ -260,7 +261,7 @@ static void wait_for(struct rawe_conn *conn, enum rawe_blocked_by blocked, uint6
         [RAWE_BLOCKED_BY_CONGESTION] = &counters->blocked_congestion,
         [RAWE_BLOCKED_BY_WINDOW] = &counters->blocked_window,
     };
-    if (conn->queue.first == NULL && conn->sendwin.to_transmit == 0) {
+    if (conn->tx.queue.first == NULL && conn->tx.window.to_transmit == 0) {
         return; /* nothing waits, or another connection has taken it */
     }
     if (blocked == RAWE_BLOCKED_BY_PORT) {
@@ -270,7 +271,7 @@ static void wait_for(struct rawe_conn *conn, enum rawe_blocked_by blocked, uint6
     if (counts[blocked] != NULL) {
         ++*counts[blocked];
     }
-    if (blocked == RAWE_BLOCKED_BY_CREDIT && conn->sendwin.in_flight == 0) {
+    if (blocked == RAWE_BLOCKED_BY_CREDIT && conn->tx.window.in_flight == 0) {
         rawe_conn_ask_credit(conn, now_ns);
     }
 }
@@ -278,8 +279,8 @@ static void wait_for(struct rawe_conn *conn, enum rawe_blocked_by blocked, uint6
 /** Return true if what is left would not fill a batch. It waits for more, or for the next flush. */
 static bool is_short(struct rawe_conn *conn)
 {
-    const struct rawe_sendqueue *queue = &conn->queue;
-    if (conn->sendwin.to_transmit != 0 ||
+    const struct rawe_sendqueue *queue = &conn->tx.queue;
+    if (conn->tx.window.to_transmit != 0 ||
         queue->bytes + (uint64_t)queue->count * RAWE_FRAGMENT_MESSAGE_BYTES >=
             (uint64_t)rawe_conn_batch_frames(conn) * rawe_conn_segment_bytes(conn)) {
         return false;
@@ -293,11 +294,11 @@ static bool is_short(struct rawe_conn *conn)
 /** Return the next frame to transmit: one that waits in the window, or a new one. NULL: none. */
 static struct rawe_txframe *next_frame(struct rawe_conn *conn, bool all, struct rawe_sends *copied)
 {
-    struct rawe_sendwin *window = &conn->sendwin;
+    struct rawe_sendwin *window = &conn->tx.window;
     struct rawe_txframe *frame = rawe_sendwin_next(window);
     /* Make no new frames before it is known whether they can be batches. */
     if (frame == NULL &&
-        (conn->batch == RAWE_BATCH_VALID || !rawe_conn_batch_awaits_validation(conn))) {
+        (conn->path.batch == RAWE_BATCH_VALID || !rawe_conn_batch_awaits_validation(conn))) {
         frame = frame_queued(conn, all, copied);
         rawe_sendwin_hand_out_all(window);
     }
@@ -320,7 +321,7 @@ static unsigned collect(struct rawe_conn *conn, struct rawe_txframe *frame, uint
         frame = next_frame(conn, false, copied);
     } while (frame != NULL && is_plain(conn, frame));
     if (frame != NULL) {
-        rawe_sendwin_rewind(&conn->sendwin, frame); /* not plain: sent alone */
+        rawe_sendwin_rewind(&conn->tx.window, frame); /* not plain: sent alone */
     }
     return count;
 }
@@ -329,7 +330,7 @@ static unsigned collect(struct rawe_conn *conn, struct rawe_txframe *frame, uint
 static bool transmit_plain(struct rawe_conn *conn, struct rawe_txframe *first, uint32_t room,
                            struct rawe_sends *copied, uint64_t now_ns)
 {
-    const struct rawe_output *output = &conn->via->output;
+    const struct rawe_output *output = &conn->path.via->output;
     struct rawe_txframe *frames[ROUND_FRAMES];
     struct rawe_frame views[ROUND_FRAMES];
     unsigned count = collect(conn, first, room, frames, views, copied);
@@ -339,7 +340,7 @@ static bool transmit_plain(struct rawe_conn *conn, struct rawe_txframe *first, u
         note_transmitted(conn, frames[i]);
     }
     if (taken < count) {
-        rawe_sendwin_rewind(&conn->sendwin, frames[taken]);
+        rawe_sendwin_rewind(&conn->tx.window, frames[taken]);
     }
     return taken == count;
 }
@@ -347,8 +348,8 @@ static bool transmit_plain(struct rawe_conn *conn, struct rawe_txframe *first, u
 /** Note that data frames were sent, and an acknowledgement with them. */
 static inline void transmitted(struct rawe_conn *conn, uint64_t now_ns)
 {
-    rawe_cc_sent(&conn->cc, conn->sendwin.in_flight, conn->engine->now_ns);
-    rawe_recvwin_carried(&conn->recvwin);
+    rawe_cc_sent(&conn->tx.cc, conn->tx.window.in_flight, conn->engine->now_ns);
+    rawe_recvwin_carried(&conn->rx.window);
     rawe_conn_await_ack(conn, now_ns);
 }
 
@@ -359,10 +360,10 @@ static inline void transmitted(struct rawe_conn *conn, uint64_t now_ns)
  */
 static bool is_to_announce(const struct rawe_conn *conn)
 {
-    return !conn->reported_more && conn->peer_credit < conn->cc.most &&
-           conn->queue.bytes >
+    return !conn->tx.reported_more && conn->tx.peer_credit < conn->tx.cc.most &&
+           conn->tx.queue.bytes >
                (uint64_t)rawe_conn_in_flight_limit(conn) * rawe_conn_segment_bytes(conn) &&
-           conn->queue.first->kind != RAWE_FRAGMENT_REPLY;
+           conn->tx.queue.first->kind != RAWE_FRAGMENT_REPLY;
 }
 
 /** Transmit as much as allowed. Returns the sends that are complete because they were copied. */
@@ -370,13 +371,13 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
 {
     struct rawe_engine *engine = conn->engine;
     struct rawe_sends copied = {NULL};
-    const uint32_t in_flight = conn->sendwin.in_flight;
-    const bool paused = in_flight == 0 && rawe_cc_paused(&conn->cc, engine->now_ns);
-    rawe_cc_validate(&conn->cc, &conn->rtt, in_flight, engine->now_ns);
-    if (conn->batch != RAWE_BATCH_VALID) {
+    const uint32_t in_flight = conn->tx.window.in_flight;
+    const bool paused = in_flight == 0 && rawe_cc_paused(&conn->tx.cc, engine->now_ns);
+    rawe_cc_validate(&conn->tx.cc, &conn->tx.rtt, in_flight, engine->now_ns);
+    if (conn->path.batch != RAWE_BATCH_VALID) {
         rawe_conn_batch_validate(conn);
     } else if (paused && is_to_announce(conn)) {
-        rawe_cc_announce(&conn->cc, engine->now_ns);
+        rawe_cc_announce(&conn->tx.cc, engine->now_ns);
         rawe_conn_batch_announce(conn);
     }
     enum rawe_blocked_by blocked;
@@ -396,14 +397,14 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
                         : rawe_conn_batch_transmit(conn, frame, room, now_ns);
             note_transmitted(conn, frame);
             if (frame->to_send != 0) {
-                rawe_sendwin_rewind(&conn->sendwin, frame);
+                rawe_sendwin_rewind(&conn->tx.window, frame);
             }
         }
         if (!taken) {
-            rawe_conn_refused(conn, conn->sendwin.in_flight != in_flight, now_ns);
+            rawe_conn_refused(conn, conn->tx.window.in_flight != in_flight, now_ns);
             break;
         }
-        if (conn->batch == RAWE_BATCH_VALID && rawe_engine_turn_is_long(engine)) {
+        if (conn->path.batch == RAWE_BATCH_VALID && rawe_engine_turn_is_long(engine)) {
             rawe_conn_make_pending(conn);
             break;
         }
@@ -411,7 +412,7 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
     if (blocked != RAWE_BLOCKED_BY_NOTHING) {
         wait_for(conn, blocked, now_ns);
     }
-    if (conn->sendwin.in_flight != in_flight) {
+    if (conn->tx.window.in_flight != in_flight) {
         transmitted(conn, now_ns);
     }
     return copied.first;
@@ -424,7 +425,7 @@ void rawe_conn_output(struct rawe_conn *conn, bool all, uint64_t now_ns)
      * A callback may send, and wait for and receive the answer. So remove each send from the list
      * before its callback; if `done` is called first, rawe_conn_release removes it.
      */
-    while ((send = rawe_sendqueue_next_report(&conn->queue)) != NULL) {
+    while ((send = rawe_sendqueue_next_report(&conn->tx.queue)) != NULL) {
         send->transmitted(send, conn);
     }
     rawe_conn_complete(conn->engine, copied, RAWE_STATUS_DONE);
@@ -451,7 +452,7 @@ static inline bool may_enter(enum rawe_blocked_by blocked)
 static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame,
                            enum rawe_blocked_by blocked, uint64_t now_ns)
 {
-    struct rawe_engine *engine = conn->via;
+    struct rawe_engine *engine = conn->path.via;
     struct rawe_frame view;
     if (blocked == RAWE_BLOCKED_BY_PORT) {
         rawe_conn_put_off(conn, false, time_of(conn, now_ns));
@@ -465,8 +466,8 @@ static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame,
         rawe_conn_refused(conn, false, now_ns);
         return false;
     }
-    if (conn->sendwin.in_flight == 0) { /* any window allows one frame */
-        rawe_cc_validate(&conn->cc, &conn->rtt, 0, conn->engine->now_ns);
+    if (conn->tx.window.in_flight == 0) { /* any window allows one frame */
+        rawe_cc_validate(&conn->tx.cc, &conn->tx.rtt, 0, conn->engine->now_ns);
     }
     rawe_conn_sent(conn, frame, 1, now_ns);
     transmitted(conn, now_ns);
@@ -476,10 +477,10 @@ static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame,
 /** Send the held-back frame now, or as soon as there is room. */
 static void send_coalesced(struct rawe_conn *conn, uint64_t now_ns)
 {
-    struct rawe_txframe *frame = rawe_sendwin_take_held(&conn->sendwin);
+    struct rawe_txframe *frame = rawe_sendwin_take_held(&conn->tx.window);
     rawe_conn_enter_window(conn, frame);
     enum rawe_blocked_by blocked = rawe_conn_blocked_by(conn);
-    if (conn->sendwin.to_transmit != 1 || rawe_conn_batch_used(conn) ||
+    if (conn->tx.window.to_transmit != 1 || rawe_conn_batch_used(conn) ||
         rawe_conn_needs_slices(conn, frame)) {
         rawe_conn_output(conn, true, now_ns);
     } else if (may_enter(blocked)) {
@@ -491,9 +492,9 @@ static void send_coalesced(struct rawe_conn *conn, uint64_t now_ns)
 
 void rawe_conn_coalesce_flush(struct rawe_conn *conn, uint64_t now_ns)
 {
-    if (conn->sendwin.held != NULL) {
-        if (conn->sendwin.held->send != NULL) {
-            conn->sendwin.held->flags |= RAWE_FLAG_ACK_NOW; /* the caller awaits its PUTs */
+    if (conn->tx.window.held != NULL) {
+        if (conn->tx.window.held->send != NULL) {
+            conn->tx.window.held->flags |= RAWE_FLAG_ACK_NOW; /* the caller awaits its PUTs */
         }
         send_coalesced(conn, now_ns);
     }
@@ -514,7 +515,7 @@ static enum rawe_status reconnect(struct rawe_conn *conn, uint64_t now_ns)
 /** Return true if a copied send can enter the window in a frame of its own, behind no other. */
 static inline bool may_go_alone(const struct rawe_conn *conn, enum rawe_blocked_by blocked)
 {
-    return may_enter(blocked) && conn->queue.first == NULL && conn->sendwin.to_transmit == 0;
+    return may_enter(blocked) && conn->tx.queue.first == NULL && conn->tx.window.to_transmit == 0;
 }
 
 /** Hold back or transmit a frame with a copied send. False: it could not, and freed the frame. */
@@ -522,7 +523,7 @@ static inline bool launch(struct rawe_conn *conn, struct rawe_txframe *frame, bo
                           enum rawe_blocked_by blocked, uint64_t now_ns)
 {
     if (hold) {
-        rawe_sendwin_hold(&conn->sendwin, frame);
+        rawe_sendwin_hold(&conn->tx.window, frame);
         rawe_conn_make_pending(conn);
         return true;
     }
@@ -530,7 +531,7 @@ static inline bool launch(struct rawe_conn *conn, struct rawe_txframe *frame, bo
     if (transmit_alone(conn, frame, blocked, now_ns) || rawe_conn_may_hold_back(conn)) {
         return true;
     }
-    rawe_sendwin_retract(&conn->sendwin, frame);
+    rawe_sendwin_retract(&conn->tx.window, frame);
     rawe_txframe_give(&conn->engine->frames, frame);
     return false;
 }
@@ -538,7 +539,7 @@ static inline bool launch(struct rawe_conn *conn, struct rawe_txframe *frame, bo
 /** Return true if the next message must wait until others to the process are acknowledged. */
 static inline bool must_wait(const struct rawe_conn *conn)
 {
-    return rawe_conn_must_wait(conn, conn->ordered.order->next);
+    return rawe_conn_must_wait(conn, conn->tx.ordered.order->next);
 }
 
 enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const void *first,
@@ -549,9 +550,9 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     if (must_wait(conn)) {
         return RAWE_STATUS_BUSY;
     }
-    if (conn->sendwin.held != NULL && fits(conn, conn->sendwin.held, false, data_bytes)) {
-        rawe_coalesce_message(conn->sendwin.held, tag, first, first_bytes, second, second_bytes);
-        conn->ordered.order->next++;
+    if (conn->tx.window.held != NULL && fits(conn, conn->tx.window.held, false, data_bytes)) {
+        rawe_coalesce_message(conn->tx.window.held, tag, first, first_bytes, second, second_bytes);
+        conn->tx.ordered.order->next++;
         count_send(&engine->counters, RAWE_FRAGMENT_MESSAGE, data_bytes);
         engine->counters.messages_coalesced++;
         return RAWE_STATUS_DONE;
@@ -560,7 +561,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     if (blocked == RAWE_BLOCKED_BY_PEER) {
         return reconnect(conn, time_of(conn, TIME_UNREAD));
     }
-    if (conn->sendwin.held != NULL) {
+    if (conn->tx.window.held != NULL) {
         send_coalesced(conn, time_of(conn, TIME_UNREAD));
         if (must_wait(conn)) {
             return RAWE_STATUS_BUSY; /* a callback has sent others */
@@ -569,7 +570,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     }
     /* A frame sent at once would overtake batches, which would then seem lost. */
     if (!may_go_alone(conn, blocked) || rawe_conn_batch_used(conn)) {
-        if (blocked == RAWE_BLOCKED_BY_CREDIT && conn->sendwin.in_flight == 0) {
+        if (blocked == RAWE_BLOCKED_BY_CREDIT && conn->tx.window.in_flight == 0) {
             rawe_conn_ask_credit(conn, engine->now_ns); /* the caller may have no send to queue */
         }
         return RAWE_STATUS_BUSY;
@@ -581,7 +582,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     }
     assert(data_bytes <= engine->config.copy_max_bytes &&
            data_bytes <= rawe_conn_frame_message_bytes(conn));
-    frame->number = conn->ordered.order->next++;
+    frame->number = conn->tx.ordered.order->next++;
     rawe_coalesce_message(frame, tag, first, first_bytes, second, second_bytes);
     if (!launch(conn, frame, hold, blocked, TIME_UNREAD)) {
         return RAWE_STATUS_BUSY;
@@ -598,9 +599,9 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     if (conn->handshake.state != RAWE_CONN_OPEN) {
         return reconnect(conn, now_ns);
     }
-    if (conn->sendwin.held != NULL) {
+    if (conn->tx.window.held != NULL) {
         if (rawe_conn_record_joins(conn, send->pieces[0].len_bytes)) {
-            rawe_coalesce_send(conn->sendwin.held, send);
+            rawe_coalesce_send(conn->tx.window.held, send);
             count_send(&engine->counters, send->kind, send->pieces[0].len_bytes);
             if (send->kind == RAWE_FRAGMENT_ATOMIC) {
                 send_coalesced(conn, now_ns);
@@ -633,7 +634,8 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
 static bool coalesces(const struct rawe_conn *conn)
 {
     uint32_t from = conn->engine->config.coalesce_from_frames;
-    return from != 0 && conn->batch == RAWE_BATCH_VALID && conn->sendwin.in_flight >= 2 * from;
+    return from != 0 && conn->path.batch == RAWE_BATCH_VALID &&
+           conn->tx.window.in_flight >= 2 * from;
 }
 
 bool rawe_conn_enqueue(struct rawe_conn *conn, struct rawe_send *send, uint64_t now_ns)
@@ -645,11 +647,11 @@ bool rawe_conn_enqueue(struct rawe_conn *conn, struct rawe_send *send, uint64_t 
         rawe_conn_complete(engine, send, RAWE_STATUS_FAILED);
         return false;
     }
-    if (conn->sendwin.held != NULL && conn->handshake.state == RAWE_CONN_OPEN) {
+    if (conn->tx.window.held != NULL && conn->handshake.state == RAWE_CONN_OPEN) {
         send_coalesced(conn, now_ns); /* it precedes this send */
     }
-    send->number = send->kind == RAWE_FRAGMENT_MESSAGE ? conn->ordered.order->next++ : 0;
-    rawe_sendqueue_push(&conn->queue, send);
+    send->number = send->kind == RAWE_FRAGMENT_MESSAGE ? conn->tx.ordered.order->next++ : 0;
+    rawe_sendqueue_push(&conn->tx.queue, send);
     count_send(&engine->counters, send->kind, send->total_bytes);
     assert(rawe_fragment_is_record(send->kind) ||
            send->total_bytes <= engine->config.message_max_bytes);

@@ -29,10 +29,10 @@ static inline enum rawe_blocked_by rawe_conn_blocked_by(const struct rawe_conn *
     }
     uint32_t room = rawe_conn_window_room(conn);
     if (room == 0 || rawe_conn_batch_cut_short(conn, room)) {
-        return conn->peer_credit <= rawe_cc_limit(&conn->cc) ? RAWE_BLOCKED_BY_CREDIT
-                                                             : RAWE_BLOCKED_BY_CONGESTION;
+        return conn->tx.peer_credit <= rawe_cc_limit(&conn->tx.cc) ? RAWE_BLOCKED_BY_CREDIT
+                                                                   : RAWE_BLOCKED_BY_CONGESTION;
     }
-    if (conn->sendwin.to_transmit == 0 && rawe_sendwin_free_numbers(&conn->sendwin) == 0) {
+    if (conn->tx.window.to_transmit == 0 && rawe_sendwin_free_numbers(&conn->tx.window) == 0) {
         return RAWE_BLOCKED_BY_WINDOW;
     }
     return *rawe_conn_link_full(conn) ? RAWE_BLOCKED_BY_PORT : RAWE_BLOCKED_BY_NOTHING;

@@ -231,8 +231,85 @@ enum rawe_batch_state {
     RAWE_BATCH_MIGRATED, /**< another route: plain frames, and no new ones before validation */
 };
 
+/**
+ * Sending. The comment above each part of this and the following structs names the module that
+ * writes it (test/lint). What every message touches comes first.
+ */
+struct rawe_conn_tx {
+    /* objects, each written by its own functions */
+    struct rawe_sendwin window;
+    struct rawe_sendqueue queue;
+    struct rawe_cc cc;
+
+    /* rawe_conn_control.c: the peer's credit */
+    uint32_t peer_credit;      /**< 0: nothing may be sent until the peer grants some */
+    uint32_t ack_requested;    /**< frames before this one have asked for an acknowledgement */
+    bool wants_credit;         /**< something could not be sent for lack of credit */
+    bool reported_more;        /**< the newest frame said that there is more to send */
+    uint8_t credit_refusals;   /**< answers without credit since something was last acknowledged */
+    uint64_t credit_wanted_ns; /**< since when there was something to send, without credit */
+    uint64_t no_credit_ns;     /**< when the peer last refused frames that had arrived; 0: never */
+
+    /* rawe_conn.c */
+    struct rawe_order_member ordered; /**< among the connections to the process */
+
+    /* rawe_balance.c */
+    /** Queue more when nothing is queued; true if something was. NULL: there is never more. */
+    bool (*refill)(struct rawe_conn *conn);
+
+    /* rawe_conn_batch.c: slices */
+    uint32_t slices_of;    /**< number of the frame that the link has taken a part of... */
+    uint16_t slices_bytes; /**< ... and the length of that part; 0: none */
+
+    /* objects: what losses are told by */
+    struct rawe_rtt rtt;
+    struct rawe_reorder reorder;
+};
+
+/** Receiving. */
+struct rawe_conn_rx {
+    /* objects, each written by its own functions */
+    struct rawe_recvwin window;
+    struct rawe_reassembly reassembly;
+    struct rawe_sliced *sliced;       /**< a frame that comes in slices; allocated with the first */
+    struct rawe_credit_member credit; /**< its share of the credit that we advertise */
+    struct rawe_grants_member grant;  /**< ... while several peers have more to send */
+
+    /* rawe_conn_control.c: delayed acknowledgements */
+    struct rawe_link owing; /**< in the engine's list, or in none */
+};
+
+/** Where frames go, and what is known of the way and of the peer at its end. */
+struct rawe_conn_path {
+    /* rawe_conn_path.c: routes */
+    uint8_t eth_header[RAWE_ETH_HEADER_BYTES];
+    uint16_t peer_port;
+    uint32_t peer_key;
+    uint32_t payload_max_bytes;    /**< what both ends accept and the path carries */
+    uint32_t accepted_max_bytes;   /**< what both ends accept */
+    struct rawe_engine *via;       /**< whose port sends our frames */
+    struct rawe_engine *into;      /**< whose port receives the peer's frames */
+    struct rawe_engine *predicted; /**< both of these on the preferred route; NULL on another */
+    struct rawe_route *preferred;
+    struct rawe_route *route; /**< the one in use */
+    struct rawe_route *back;  /**< the one that the peer uses: answers take it */
+    uint64_t route_since_ns;  /**< since when `route` is used */
+
+    /* rawe_conn_batch.c: whether batches pass */
+    uint8_t batch;             /**< enum rawe_batch_state */
+    uint8_t batch_failures;    /**< how often batches were found not to pass */
+    uint8_t batches_lost;      /**< in a row, whole and twice each */
+    uint32_t plain_answers;    /**< this many probes in a row had only a plain answer... */
+    uint64_t plain_since_ns;   /**< ... since then */
+    uint64_t batch_verdict_ns; /**< when batches were found to pass, or not to */
+
+    /* objects, each written by its own functions */
+    struct rawe_liveness liveness;
+};
+
 /** The end of a connection, by MPI_Finalize or by the peer: see rawe_conn_finalize.h. */
-struct rawe_conn_finalize {
+struct rawe_conn_end {
+    /* rawe_conn_finalize.c */
     uint32_t announced_from; /**< probes with this number or a later one say that we finalize */
     bool announced;          /**< the peer has answered one of them */
     bool peer;               /**< the peer has said that it finalizes */
@@ -247,7 +324,7 @@ struct rawe_conn_finalize {
     uint64_t disowned_ns;    /**< since when the peer says that it has ended it; 0: it does not */
 };
 
-/** A connection. The comment above each part names the module that writes it (test/lint). */
+/** A connection. */
 struct rawe_conn {
     /* rawe_conn.c: never changes */
     struct rawe_engine *engine;
@@ -255,71 +332,22 @@ struct rawe_conn {
     struct rawe_peer *peer;
     uint8_t lane; /**< enum rawe_lane */
 
-    /* rawe_conn.c */
-    struct rawe_order_member ordered; /**< among the connections to the process */
-
-    /* rawe_conn_path.c: where its frames go */
-    uint8_t eth_header[RAWE_ETH_HEADER_BYTES];
-    uint16_t peer_port;
-    uint32_t peer_key;
-    uint32_t payload_max_bytes;    /**< what both ends accept and the path carries */
-    uint32_t accepted_max_bytes;   /**< what both ends accept */
-    struct rawe_engine *via;       /**< whose port sends our frames */
-    struct rawe_engine *into;      /**< whose port receives the peer's frames */
-    struct rawe_engine *predicted; /**< both of these on the preferred route; NULL on another */
-    struct rawe_route *preferred;
-    struct rawe_route *route; /**< the one in use */
-    struct rawe_route *back;  /**< the one that the peer uses: answers take it */
-    uint64_t route_since_ns;  /**< since when `route` is used */
-
-    /* rawe_conn_control.c: its turn in a round, and the peer's credit */
-    struct rawe_link pending;  /**< in the engine's list `pending` or `flushing`, or in none */
-    bool wants_credit;         /**< something could not be sent for lack of credit */
-    bool reported_more;        /**< the newest frame said that there is more to send */
-    uint8_t credit_refusals;   /**< answers without credit since something was last acknowledged */
-    uint32_t peer_credit;      /**< 0: nothing may be sent until the peer grants some */
-    uint64_t credit_wanted_ns; /**< since when there was something to send, without credit */
-    uint64_t no_credit_ns;     /**< when the peer last refused frames that had arrived; 0: never */
-    struct rawe_link owing;    /**< in the engine's list, or in none */
-    uint32_t ack_requested;    /**< frames before this one have asked for an acknowledgement */
-
-    /* rawe_conn_batch.c: batches and slices */
-    uint8_t batch;             /**< enum rawe_batch_state */
-    uint8_t batch_failures;    /**< how often batches were found not to pass */
-    uint8_t batches_lost;      /**< in a row, whole and twice each */
-    uint64_t batch_verdict_ns; /**< when they were found to pass, or not to */
-    uint64_t plain_since_ns;   /**< since then... */
-    uint32_t plain_answers;    /**< ... this many probes in a row had only a plain answer */
-    uint32_t slices_of;        /**< number of the frame that the link has taken a part of... */
-    uint16_t slices_bytes;     /**< ... and the length of that part; 0: none */
-
-    /* rawe_conn_finalize.c: its end */
-    struct rawe_conn_finalize finalize;
-
-    /* rawe_balance.c */
-    /** Queue more when nothing is queued; true if something was. NULL: there is never more. */
-    bool (*refill)(struct rawe_conn *conn);
+    /* rawe_conn_control.c: its turn in a round */
+    struct rawe_link pending; /**< in the engine's list `pending` or `flushing`, or in none */
 
     /* objects, each written by its own functions */
     struct rawe_handshake handshake;
-    struct rawe_sendqueue queue;
-    struct rawe_sendwin sendwin;
-    struct rawe_cc cc;
-    struct rawe_rtt rtt;
-    struct rawe_reorder reorder;
-    struct rawe_liveness liveness;
-    struct rawe_recvwin recvwin;
-    struct rawe_reassembly reassembly;
-    struct rawe_sliced *sliced;       /**< a frame that comes in slices; allocated with the first */
-    struct rawe_credit_member credit; /**< its share of the credit that we advertise */
-    struct rawe_grants_member grant;  /**< ... while several peers have more to send */
-    struct rawe_timer timer;          /**< earliest of the deadlines */
+    struct rawe_conn_tx tx;
+    struct rawe_conn_path path;
+    struct rawe_conn_rx rx;
+    struct rawe_conn_end end;
+    struct rawe_timer timer; /**< earliest of the deadlines */
 };
 
 /** Return true if nothing is queued or in the window. */
 static inline bool rawe_conn_idle(const struct rawe_conn *conn)
 {
-    return conn->queue.first == NULL && rawe_sendwin_empty(&conn->sendwin);
+    return conn->tx.queue.first == NULL && rawe_sendwin_empty(&conn->tx.window);
 }
 
 /** Return true if a message may complete before it is sent: only if it leaves without the owner. */
@@ -331,14 +359,14 @@ static inline bool rawe_conn_may_hold_back(const struct rawe_conn *conn)
 /** Return the length of the longest message that fits one frame, in bytes. */
 static inline uint32_t rawe_conn_frame_message_bytes(const struct rawe_conn *conn)
 {
-    return conn->payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES;
+    return conn->path.payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES;
 }
 
 /** Return true if a record with `len_bytes` of data can be copied into one frame. */
 static inline bool rawe_conn_copies_record(const struct rawe_conn *conn, uint64_t len_bytes)
 {
     return len_bytes <= conn->engine->config.copy_max_bytes &&
-           len_bytes <= conn->payload_max_bytes - RAWE_FRAGMENT_PUT_BYTES;
+           len_bytes <= conn->path.payload_max_bytes - RAWE_FRAGMENT_PUT_BYTES;
 }
 
 #endif

@@ -71,26 +71,27 @@ static bool carries(const struct rawe_peer *peer)
 {
     const struct rawe_conn *conn = bulk(peer);
     return __atomic_load_n(&peer->takes_part, __ATOMIC_RELAXED) && !peer->route.down &&
-           (conn == NULL ||
-            (conn->handshake.state != RAWE_CONN_FAILED && conn->route == conn->preferred));
+           (conn == NULL || (conn->handshake.state != RAWE_CONN_FAILED &&
+                             conn->path.route == conn->path.preferred));
 }
 
 static uint64_t movable_bytes(const struct rawe_peer *peer)
 {
     const struct rawe_conn *conn = bulk(peer);
-    return conn == NULL ? 0 : conn->queue.movable_bytes;
+    return conn == NULL ? 0 : conn->tx.queue.movable_bytes;
 }
 
 /** Return the bytes that only this connection can send. */
 static uint64_t fixed_bytes(const struct rawe_conn *conn)
 {
-    uint64_t frames = conn->sendwin.in_flight + conn->sendwin.to_transmit;
-    return conn->queue.bytes - conn->queue.movable_bytes + frames * conn->payload_max_bytes;
+    uint64_t frames = conn->tx.window.in_flight + conn->tx.window.to_transmit;
+    return conn->tx.queue.bytes - conn->tx.queue.movable_bytes +
+           frames * conn->path.payload_max_bytes;
 }
 
 static uint32_t measured_mbps(const struct rawe_peer *peer)
 {
-    return bulk(peer) == NULL ? 0 : bulk(peer)->cc.rate_mbps;
+    return bulk(peer) == NULL ? 0 : bulk(peer)->tx.cc.rate_mbps;
 }
 
 static uint64_t nominal_mbps(const struct rawe_peer *peer)
@@ -124,7 +125,7 @@ static void fill_rates(struct routes *routes)
     for (unsigned i = 0; i < routes->count; i++) {
         struct rawe_balance_route *load = &routes->loads[i];
         const struct rawe_conn *conn = bulk(routes->peers[i]);
-        bool silent = conn != NULL && conn->liveness.probes_unanswered != 0;
+        bool silent = conn != NULL && conn->path.liveness.probes_unanswered != 0;
         bool slow = load->rate < best / SLOWEST_PART || silent;
         load->rate = slow ? best / SLOWEST_PART + 1 : load->rate;
     }
@@ -188,12 +189,12 @@ static bool refill(struct rawe_conn *conn)
         bytes = bytes < wanted_bytes ? bytes : wanted_bytes;
         if (bytes >= GRAIN_BYTES) {
             uint64_t taken =
-                rawe_sendqueue_move(&conn->queue, &bulk(other)->queue, bytes, GRAIN_BYTES);
+                rawe_sendqueue_move(&conn->tx.queue, &bulk(other)->tx.queue, bytes, GRAIN_BYTES);
             wanted_bytes -= taken < wanted_bytes ? taken : wanted_bytes;
         }
     }
-    peer->streak = peer->streak && conn->queue.first == NULL;
-    return conn->queue.first != NULL;
+    peer->streak = peer->streak && conn->tx.queue.first == NULL;
+    return conn->tx.queue.first != NULL;
 }
 
 /** Send data over the bulk lanes to the process. Returns false when out of memory. */
@@ -209,7 +210,7 @@ static bool send_balanced(struct rawe_peer *peer, struct rawe_send *send)
         rawe_conn_send(conn, send, now_ns);
         return true;
     }
-    conn->refill = refill;
+    conn->tx.refill = refill;
     if (!rawe_conn_enqueue(conn, send, now_ns)) {
         return true;
     }
@@ -220,8 +221,8 @@ static bool send_balanced(struct rawe_peer *peer, struct rawe_send *send)
         if (helper == NULL) {
             continue;
         }
-        helper->refill = refill;
-        if (helper->queue.first == NULL && refill(helper)) {
+        helper->tx.refill = refill;
+        if (helper->tx.queue.first == NULL && refill(helper)) {
             rawe_conn_start(helper, now_ns);
         }
     }

@@ -168,7 +168,7 @@ static bool is_silent(struct rawe_peer *peer)
             const struct rawe_conn *conn = each->conn[lane];
             if (conn != NULL && rawe_peer_used(conn) == peer &&
                 conn->handshake.state != RAWE_CONN_FAILED &&
-                rawe_liveness_is_silent(&conn->liveness)) {
+                rawe_liveness_is_silent(&conn->path.liveness)) {
                 return true;
             }
         }

@@ -56,7 +56,7 @@ struct rawe_peer *rawe_peer_next(struct rawe_peer *peer)
 
 struct rawe_peer *rawe_peer_used(const struct rawe_conn *conn)
 {
-    return peer_of(conn->route);
+    return peer_of(conn->path.route);
 }
 
 void rawe_peer_join(struct rawe_peer *peer, struct rawe_peer *other)
@@ -83,9 +83,9 @@ static void for_all(struct rawe_peer *peer,
 /** Choose a route after a change: the preferred one if it is up, else the present one if it is. */
 static void choose(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
-    struct rawe_route *best = rawe_route_best(conn->preferred);
-    bool stays = !conn->route->down && conn->preferred->down;
-    if (best != NULL && best != conn->route && !stays) {
+    struct rawe_route *best = rawe_route_best(conn->path.preferred);
+    bool stays = !conn->path.route->down && conn->path.preferred->down;
+    if (best != NULL && best != conn->path.route && !stays) {
         rawe_conn_move(conn, best, now_ns);
     }
 }
@@ -94,11 +94,11 @@ static void choose(struct rawe_conn *conn, struct rawe_route *route, uint64_t no
 static void vacate(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
     choose(conn, route, now_ns);
-    if (conn->route == route && conn->preferred != route) {
-        rawe_conn_move(conn, conn->preferred, now_ns);
+    if (conn->path.route == route && conn->path.preferred != route) {
+        rawe_conn_move(conn, conn->path.preferred, now_ns);
     }
-    if (conn->back == route) {
-        rawe_conn_path_asked(conn, conn->route);
+    if (conn->path.back == route) {
+        rawe_conn_path_asked(conn, conn->path.route);
     }
 }
 
@@ -174,7 +174,7 @@ void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_byte
 /** Use the new address of an end of the route. */
 static void readdress(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
-    if (conn->route == route) {
+    if (conn->path.route == route) {
         rawe_conn_readdress(conn, now_ns);
     }
 }
@@ -217,10 +217,10 @@ static bool streak_begins(const struct rawe_peer *peer, const struct rawe_conn *
 {
     const struct rawe_engine *engine = peer->engine;
     return engine->config.coalesce_from_frames != 0 &&
-           express->sendwin.in_flight >= engine->config.coalesce_from_frames &&
+           express->tx.window.in_flight >= engine->config.coalesce_from_frames &&
            passed_ns < engine->config.streak_ns && engine->batches.output.transmit != NULL &&
-           (bulk == NULL || bulk->batch == RAWE_BATCH_UNVALIDATED ||
-            bulk->batch == RAWE_BATCH_VALID);
+           (bulk == NULL || bulk->path.batch == RAWE_BATCH_UNVALIDATED ||
+            bulk->path.batch == RAWE_BATCH_VALID);
 }
 
 /** Return true if a message that coalesces poorly joins or begins a streak. See joins_streak. */
@@ -296,7 +296,7 @@ static void complete_early(struct rawe_message *message, struct rawe_conn *conn)
     if (send->piece_count != 1) {
         memcpy(message->own + send->pieces[0].len_bytes, send->pieces[1].base,
                send->pieces[1].len_bytes);
-        rawe_sendwin_rebase(&conn->sendwin, send, message->own);
+        rawe_sendwin_rebase(&conn->tx.window, send, message->own);
     }
     message->completed_early = true;
     message->phase = PHASE_QUEUED;
