@@ -207,8 +207,10 @@ static void submit(struct sim *sim, struct sim_message *message)
         submit_first(sim, message, channel);
     }
     note_channel(sim, message, channel);
-    /* The peer object would open it, without a channel. */
-    (void)sim_channel_beside(channel, channel->lane ^ 1u);
+    /* The peer object would open it, without a channel. A streak goes by the bulk lane. */
+    if (sim_channel_beside(channel, channel->lane ^ 1u)->failed) {
+        net_ledger_excuse(net);
+    }
     sim_trace(sim, "n%u: message %u, kind %u, %u bytes, to n%u on lane %u", node->index,
               net->number, message->kind, net->len_bytes, net->to.index, net->lane);
     if (net->put) {
