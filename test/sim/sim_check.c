@@ -441,8 +441,12 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
  */
 #define CONTROL_PER_CONNECTION_MOST 128u
 
-/** ... and per probe interval of a silent peer: PROBE, PING and their answers, ... */
-#define CONTROL_PER_INTERVAL_MOST 2u
+/**
+ * ... and per probe interval of a silent peer: PROBE, PING and their answers. A peer that defers and
+ * can take nothing more still repeats its CONNECT, which restarts our intervals each time: twice as
+ * many, ...
+ */
+#define CONTROL_PER_INTERVAL_MOST 4u
 
 /**
  * ... and per interval of an idle peer: PROBE, its answer, and credit updates of both sides, ...

@@ -301,34 +301,3 @@ TEST(rawe_conn_renounce__lets_a_finalizing_process_leave)
     assert_int_equal(net.node[0].given_up_calls + net.node[0].lost_calls, 0);
     assert_int_equal(rawe_conn_finalized(end(0), RAWE_NEEDS_DATA, net.now_ns), RAWE_FINALIZED_DONE);
 }
-
-/** Return how many CONNECTs and PROBEs node 0 has sent. */
-static uint32_t questions_sent(void)
-{
-    return net.node[0].sent[RAWE_FRAME_CONNECT] + net.node[0].sent[RAWE_FRAME_PROBE];
-}
-
-/** Its questions pass and our answers do not, as when it defers and can take nothing more. */
-TEST(rawe_conn_receive_connect__repeated_by_a_peer_that_receives_nothing)
-{
-    for (unsigned open = 0; open < 2; open++) {
-        if (open != 0) {
-            unit_stop(&net);
-            unit_set_up();
-            unit_connect(&net, RAWE_LANE_EXPRESS);
-            unit_send_copy(end(0), 1, 100);
-        } else {
-            rawe_conn_connect(unit_open(&net, 0, RAWE_LANE_EXPRESS), net.now_ns);
-        }
-        net.filter = drop_all;
-        unit_run(&net, UNIT_S, UNIT_MS);
-        const struct rawe_connect connect = sample_connect(1);
-        const uint32_t before = questions_sent();
-        for (unsigned i = 0; i < 20; i++) {
-            receive_connect(1, &connect, false, 0);
-            unit_run(&net, 50 * UNIT_MS, UNIT_MS);
-        }
-        /* The answers, a question of ours after each, and those of every 100 ms. */
-        assert_in_range(questions_sent() - before, 20, 52);
-    }
-}

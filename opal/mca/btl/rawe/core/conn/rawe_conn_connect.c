@@ -129,7 +129,7 @@ void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns)
 /** Send our own CONNECT, whose interval may have grown, again soon: the peer is back. */
 static void ask_again_soon(struct rawe_conn *conn, uint64_t now_ns)
 {
-    const uint64_t soon_ns = now_ns + RAWE_LIVENESS_FIRST_INTERVAL_NS;
+    const uint64_t soon_ns = now_ns + rawe_liveness_interval_ns(&conn->path.liveness);
     if (conn->handshake.state == RAWE_CONN_CONNECTING &&
         rawe_liveness_ask_by(&conn->path.liveness, soon_ns)) {
         rawe_conn_arm(conn);
@@ -140,11 +140,7 @@ static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool
                    uint64_t now_ns)
 {
     const uint64_t rtt_ns = rawe_liveness_connected_ns(&conn->path.liveness, now_ns);
-    if (reply) {
-        rawe_liveness_heard(&conn->path.liveness);
-    } else {
-        rawe_liveness_asked_by_peer(&conn->path.liveness);
-    }
+    rawe_liveness_heard(&conn->path.liveness);
     if (!reply && conn->lane == RAWE_LANE_BULK && conn->handshake.state != RAWE_CONN_OPEN) {
         /* The peer may answer our CONNECT, or have something to send. */
         rawe_credit_note(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);

@@ -67,15 +67,6 @@ static inline void rawe_liveness_heard(struct rawe_liveness *liveness)
     liveness->silent_since_ns = 0;
 }
 
-/**
- * The peer asks for an answer: it is alive. Our probes stay as rare as they have become, because a
- * peer that defers repeats its questions without receiving anything.
- */
-static inline void rawe_liveness_asked_by_peer(struct rawe_liveness *liveness)
-{
-    liveness->silent_since_ns = 0;
-}
-
 /** Return true if a probe is unanswered and nothing else has been heard since. */
 static inline bool rawe_liveness_is_silent(const struct rawe_liveness *liveness)
 {
