@@ -299,6 +299,27 @@ TEST(rawe_conn_close__says_it_three_times_when_finalizing)
     assert_int_equal(net.node[0].sent[RAWE_FRAME_CLOSE], 1);
 }
 
+static bool lose_to_node_1(struct unit_net *of, const struct net_frame *frame)
+{
+    return memcmp(frame->bytes, of->node[1].engine.config.mac, RAWE_MAC_BYTES) != 0;
+}
+
+TEST(rawe_conn_peer_gone__on_a_lane_never_opened)
+{
+    struct rawe_conn *bulk = unit_open(&net, 0, RAWE_LANE_BULK);
+    join_lanes(0);
+    rawe_engine_finalizing(engine(1));
+    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
+    unit_close(&net, 1, UNIT_LANE); /* it leaves */
+    unit_settle(&net);
+    net.filter = lose_to_node_1;
+    unit_send_message(bulk, &sends[0], 0, data, sizeof(data));
+    unit_run(&net, 2 * TIMEOUT_NS, UNIT_MS);
+    assert_nothing_lost();
+    unit_assert_sent(sends, 1, RAWE_STATUS_DONE);
+    assert_int_equal(bulk->handshake.state, RAWE_CONN_IDLE);
+}
+
 /** It waits for others, and says so, but none of our frames arrives any more. */
 TEST(rawe_conn_peer_gone__as_it_takes_nothing)
 {
