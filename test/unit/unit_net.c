@@ -109,19 +109,11 @@ static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *f
     return conn;
 }
 
-static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
-{
-    struct unit_node *node = context;
-    node->silent_calls++;
-    node->silent_ns = silent_ns;
-}
-
 static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     struct unit_node *node = context;
     assert_false(node->engine.deferral->active);
     node->failed_calls++;
-    node->silent_ns = silent_ns;
     if (node->on_failed != NULL) {
         node->on_failed(node, conn);
     }
@@ -160,7 +152,6 @@ static void start_node(struct unit_net *net, unsigned index)
     struct rawe_callbacks callbacks = {
         .deliver = deliver,
         .accept = accept_conn,
-        .silent = silent,
         .failed = failed,
         .given_up = given_up,
         .lost = lost,

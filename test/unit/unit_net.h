@@ -49,8 +49,7 @@ struct unit_node {
     struct rawe_route route[RAWE_LANES]; /**< of each connection */
     struct unit_message *messages;
     unsigned message_count;
-    unsigned silent_calls, failed_calls, given_up_calls, lost_calls;
-    uint64_t silent_ns;                 /**< argument of the last `silent` call */
+    unsigned failed_calls, given_up_calls, lost_calls;
     unsigned sent[RAWE_FRAME_TYPE_END]; /**< frames sent, by type */
     /** Called by `deliver` after it has recorded the message; may be NULL. */
     void (*on_deliver)(struct unit_node *node, struct rawe_conn *conn, uint8_t tag);
