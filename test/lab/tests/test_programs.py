@@ -8,7 +8,7 @@ from conftest import ETHERTYPE, HANG_SECONDS, HERE, RAWE, assert_success, show, 
 
 sys.path[:0] = [str(HERE.parents[2] / "bench" / folder) for folder in ("lib", "app-runs")]
 
-from appruns import hpcc  # noqa: E402  (the path has to be set first)
+from appruns import applications  # noqa: E402  (the path has to be set first)
 
 
 @pytest.mark.parametrize("loss", [thorough(0), 1])
@@ -36,7 +36,7 @@ def test_netpipe_passes_its_integrity_checks(make_lab, build, tmp_path, loss):
 def test_hpcc_passes_its_own_checks(make_lab, build, tmp_path, hosts, rows, columns, loss, size):
     lab = make_lab(hosts=hosts, loss=loss)
     lab.count_frames(ETHERTYPE)
-    text = hpcc.INPUT.format(size=size, block=32, rows=rows, columns=columns)
+    text = applications.HPCC_INPUT.format(size=size, block=32, rows=rows, columns=columns)
     (tmp_path / "hpccinf.txt").write_text(text, encoding="ascii")
     arguments = ["-np", rows * columns, *RAWE, "hpcc"]
     result = lab.mpirun(arguments, timeout=2 * HANG_SECONDS, build=build, cwd=tmp_path)
