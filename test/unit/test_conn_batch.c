@@ -169,7 +169,7 @@ TEST(transmit__after_a_pause_what_exceeds_the_credit_is_announced)
     for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         struct unit_send send = {0};
         unit_run(&net, table[i].pause_ms * UNIT_MS, UNIT_MS / 2);
-        rawe_conn_note_credit(end(0), table[i].credit_frames, false, false, false, net.now_ns);
+        rawe_conn_note_credit(&end(0)->tx, table[i].credit_frames, false, false, false, net.now_ns);
         batch_begin_put(&send, 30000);
         assert_true((net.wire->header.flags & RAWE_FLAG_MORE) != 0);
         assert_int_equal(net.wire->len_bytes < 100, table[i].announced);
@@ -187,7 +187,7 @@ TEST(rawe_conn_batch_announce__not_without_credit)
     batch_connect(16);
     batch_put(30000, 1);
     unit_run(&net, 20 * UNIT_MS, UNIT_MS / 2);
-    rawe_conn_note_credit(end(0), 0, false, false, false, net.now_ns);
+    rawe_conn_note_credit(&end(0)->tx, 0, false, false, false, net.now_ns);
     batch_begin_put(&send, 30000);
     assert_true(rawe_sendwin_empty(&end(0)->tx.window));
     batch_end_put(&send, 30000);

@@ -53,7 +53,8 @@ static void report_losses(struct rawe_engine *engine)
     engine->deferral->losses_wait = false;
     for (uint32_t i = 0; i < engine->table->size; i++) {
         struct rawe_conn *conn = engine->table->entries[i].conn;
-        if (conn != NULL && rawe_conn_take_loss(conn) && conn->engine->callbacks.lost != NULL) {
+        if (conn != NULL && rawe_conn_take_loss(&conn->end) &&
+            conn->engine->callbacks.lost != NULL) {
             conn->engine->callbacks.lost(conn->engine->context, conn);
         }
     }
@@ -324,7 +325,7 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
         rawe_conn_note_finalizing(conn, header);
     }
     if (opening && conn->handshake.state == RAWE_CONN_OPEN) {
-        rawe_conn_note_credit(conn, header->credit, false, false, false, now_ns);
+        rawe_conn_note_credit(&conn->tx, header->credit, false, false, false, now_ns);
     }
 }
 

@@ -166,10 +166,10 @@ static bool peer_gone(struct rawe_conn *conn, uint64_t silent_ns)
     if (conn->handshake.state == RAWE_CONN_CONNECTING) {
         rawe_handshake_enter(&conn->handshake, RAWE_CONN_IDLE);
     }
-    rawe_conn_batch_cancel(conn);
+    rawe_conn_batch_cancel(&conn->path);
     rawe_sendwin_plan_search(&conn->tx.window, 0);
     rawe_liveness_gone(&conn->path.liveness);
-    rawe_conn_want_no_credit(conn);
+    rawe_conn_want_no_credit(&conn->tx);
     rawe_conn_complete_unneeded(conn->engine, abandoned);
     return true;
 }

@@ -32,7 +32,7 @@ static void lost(void *context, const struct rawe_txframe *frame, uint32_t seque
         }
         return;
     }
-    if (rawe_conn_was_refused(conn, frame)) {
+    if (rawe_conn_was_refused(&conn->tx, frame)) {
         counters->losses_refused++; /* the peer refused it: no sign of congestion */
         return;
     }
@@ -102,7 +102,7 @@ static void note_answer(struct rawe_conn *conn, struct acknowledgement *acked, u
     bool progress = header->acknowledgement != conn->tx.window.una;
     acked->answers = acked->is_ack && (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0;
     acked->answers_plain = acked->answers && header->sequence == RAWE_PROBE_PLAIN;
-    rawe_conn_note_credit(conn, header->credit, acked->answers, refused, progress, now_ns);
+    rawe_conn_note_credit(&conn->tx, header->credit, acked->answers, refused, progress, now_ns);
     if (acked->answers) {
         acked->probe_ns = rawe_liveness_probe_answered(&conn->path.liveness, header->sequence);
         rawe_liveness_heard(&conn->path.liveness);
@@ -128,7 +128,7 @@ static void apply(struct rawe_conn *conn, struct acknowledgement *acked, const u
     while (window->una != acknowledgement) {
         struct rawe_txframe *frame = rawe_sendwin_acknowledge(window, acknowledgement, &acked->ack);
         if (frame != NULL) {
-            rawe_conn_batch_arrived(conn, frame);
+            rawe_conn_batch_arrived(&conn->path, frame);
             rawe_conn_release(conn, frame, &acked->sends);
         }
     }
@@ -150,7 +150,7 @@ static void measure(struct rawe_conn *conn, struct acknowledgement *acked, uint6
         rawe_liveness_heard(&conn->path.liveness);
     }
     if (ack->arrived != 0 || probe_ns != 0) {
-        rawe_conn_batch_heard(conn);
+        rawe_conn_batch_heard(&conn->path);
     } else if (acked->answers_plain) {
         rawe_conn_batch_unheard(conn, now_ns);
     }

@@ -64,7 +64,7 @@ uint32_t rawe_conn_batch_frames(const struct rawe_conn *conn)
 uint32_t rawe_conn_batch_room_bytes(const struct rawe_conn *conn)
 {
     uint32_t frames = rawe_conn_batch_frames(conn);
-    uint32_t room = rawe_conn_window_room(conn);
+    uint32_t room = rawe_conn_window_room(&conn->tx);
     uint32_t free_numbers = rawe_sendwin_free_numbers(&conn->tx.window);
     frames = frames < room ? frames : room;
     frames = frames < free_numbers ? frames : free_numbers;
@@ -110,10 +110,10 @@ void rawe_conn_batch_reset(struct rawe_conn *conn)
     conn->path.batches_lost = conn->path.batch_failures = 0;
 }
 
-void rawe_conn_batch_cancel(struct rawe_conn *conn)
+void rawe_conn_batch_cancel(struct rawe_conn_path *path)
 {
-    if (conn->path.batch == RAWE_BATCH_VALIDATING) {
-        conn->path.batch = RAWE_BATCH_UNVALIDATED;
+    if (path->batch == RAWE_BATCH_VALIDATING) {
+        path->batch = RAWE_BATCH_UNVALIDATED;
     }
 }
 
@@ -236,7 +236,7 @@ void rawe_conn_batch_validate(struct rawe_conn *conn)
     }
     uint32_t whole = rawe_conn_batch_frames(conn);
     uint32_t frames = whole < VALIDATION_FRAMES ? whole : VALIDATION_FRAMES;
-    if (rawe_conn_window_room(conn) >= frames &&
+    if (rawe_conn_window_room(&conn->tx) >= frames &&
         enter_pattern(conn, frames * rawe_conn_segment_bytes(conn))) {
         conn->path.batch = RAWE_BATCH_VALIDATING;
     }
@@ -244,7 +244,7 @@ void rawe_conn_batch_validate(struct rawe_conn *conn)
 
 void rawe_conn_batch_announce(struct rawe_conn *conn)
 {
-    if (rawe_sendwin_empty(&conn->tx.window) && rawe_conn_window_room(conn) != 0) {
+    if (rawe_sendwin_empty(&conn->tx.window) && rawe_conn_window_room(&conn->tx) != 0) {
         (void)enter_pattern(conn, 1);
     }
 }
@@ -313,7 +313,7 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
 {
     /* Send a batch that was lost twice in single frames: it may exceed a buffer on the path. */
     bool alone = conn->path.batch == RAWE_BATCH_VALID && (frame->to_send & frame->resent) != 0 &&
-                 !(rawe_conn_was_refused(conn, frame) && frame->sendings < REFUSALS_MOST);
+                 !(rawe_conn_was_refused(&conn->tx, frame) && frame->sendings < REFUSALS_MOST);
     bool lost_whole = alone && was_lost_whole(frame);
     while (frame->to_send != 0 && room != 0) {
         uint32_t first = (uint32_t)__builtin_ctzll(frame->to_send);

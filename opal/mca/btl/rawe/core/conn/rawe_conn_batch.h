@@ -40,19 +40,20 @@ void rawe_conn_batch_describe(struct rawe_conn *conn, struct rawe_txframe *frame
 /** Start a new life of the connection: batches are unvalidated again. */
 void rawe_conn_batch_reset(struct rawe_conn *conn);
 /** Cancel a validation in progress, because it will not be answered. */
-void rawe_conn_batch_cancel(struct rawe_conn *conn);
+void rawe_conn_batch_cancel(struct rawe_conn_path *path);
 /** A plain probe was answered, with no new acknowledgement: check that batches still pass. */
 void rawe_conn_batch_unheard(struct rawe_conn *conn, uint64_t now_ns);
 /** Note that a packet sent the way batches are has arrived. */
-static inline void rawe_conn_batch_heard(struct rawe_conn *conn)
+static inline void rawe_conn_batch_heard(struct rawe_conn_path *path)
 {
-    conn->path.plain_answers = 0;
+    path->plain_answers = 0;
 }
 /** Note that a frame of the window, about to be released, has arrived whole. */
-static inline void rawe_conn_batch_arrived(struct rawe_conn *conn, const struct rawe_txframe *frame)
+static inline void rawe_conn_batch_arrived(struct rawe_conn_path *path,
+                                           const struct rawe_txframe *frame)
 {
     if (frame->segments != 1 && frame->resent == 0) {
-        conn->path.batches_lost = 0;
+        path->batches_lost = 0;
     }
 }
 /** The route has changed: validate batches again as soon as the window is empty. */

@@ -27,7 +27,7 @@ void rawe_conn_forget_path(struct rawe_conn *conn, bool was_dead)
 {
     uint32_t window = conn->tx.cc.window;
     begin_path(conn);
-    rawe_conn_batch_heard(conn);
+    rawe_conn_batch_heard(&conn->path);
     if (window < conn->tx.cc.window) {
         rawe_cc_set_window(&conn->tx.cc, window);
     }
@@ -121,7 +121,7 @@ void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns)
     rawe_handshake_enter(&conn->handshake, RAWE_CONN_CONNECTING);
     rawe_conn_send_connect(conn);
     /* CONNECT tells the peer that there is something to send. */
-    rawe_conn_report_more(conn, conn->lane == RAWE_LANE_BULK && conn->tx.queue.first != NULL);
+    rawe_conn_report_more(&conn->tx, conn->lane == RAWE_LANE_BULK && conn->tx.queue.first != NULL);
     rawe_liveness_connecting(&conn->path.liveness, now_ns);
     rawe_conn_arm(conn);
 }
@@ -157,7 +157,7 @@ static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool
     if (!reply || !rawe_handshake_reply(&conn->handshake, from->connection_id)) {
         return;
     }
-    rawe_conn_note_owned(conn);
+    rawe_conn_note_owned(&conn->end);
     rawe_rtt_expect(&conn->tx.rtt, rtt_ns);
     rawe_conn_limit_payload(conn, from->payload_max_bytes);
     rawe_liveness_ask_at(&conn->path.liveness, 0);
@@ -215,11 +215,12 @@ bool rawe_conn_disowned(struct rawe_conn *conn, bool given_up, uint64_t now_ns)
     bool regular = rawe_conn_peer_finalizing(conn);
     bool data_lost =
         !rawe_sendwin_empty(&conn->tx.window) || (head != NULL && head->framed_bytes != 0);
-    uint64_t disowned_ns = now_ns - rawe_conn_note_disowned(conn, given_up, now_ns);
+    uint64_t disowned_ns = now_ns - rawe_conn_note_disowned(&conn->end, given_up, now_ns);
     bool doubtful = conn->end.given_up || (data_lost && !(regular && conn->engine->finalizing));
     if (doubtful && (disowned_ns < DISOWNED_NS || conn->path.liveness.probes_unanswered == 0)) {
-        rawe_conn_revoke_credit(conn); /* keeps queued data out of flight, where it would be lost */
-        rawe_conn_arm_idle(conn);      /* asks the peer, if nothing is in flight */
+        rawe_conn_revoke_credit(
+            &conn->tx);           /* keeps queued data out of flight, where it would be lost */
+        rawe_conn_arm_idle(conn); /* asks the peer, if nothing is in flight */
         return false;
     }
     if (conn->end.given_up) {

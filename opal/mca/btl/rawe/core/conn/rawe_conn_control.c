@@ -339,22 +339,22 @@ void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns)
     rawe_conn_arm(conn);
 }
 
-void rawe_conn_note_no_credit(struct rawe_conn *conn, bool answers, bool refused, uint64_t now_ns)
+void rawe_conn_note_no_credit(struct rawe_conn_tx *tx, bool answers, bool refused, uint64_t now_ns)
 {
-    conn->tx.no_credit_ns = refused ? now_ns : conn->tx.no_credit_ns;
-    if (answers && conn->tx.wants_credit && conn->tx.credit_refusals < CREDIT_DOUBLINGS_MAX) {
-        conn->tx.credit_refusals++;
+    tx->no_credit_ns = refused ? now_ns : tx->no_credit_ns;
+    if (answers && tx->wants_credit && tx->credit_refusals < CREDIT_DOUBLINGS_MAX) {
+        tx->credit_refusals++;
     }
 }
 
-void rawe_conn_revoke_credit(struct rawe_conn *conn)
+void rawe_conn_revoke_credit(struct rawe_conn_tx *tx)
 {
-    conn->tx.peer_credit = 0;
+    tx->peer_credit = 0;
 }
 
-void rawe_conn_want_no_credit(struct rawe_conn *conn)
+void rawe_conn_want_no_credit(struct rawe_conn_tx *tx)
 {
-    conn->tx.wants_credit = false;
+    tx->wants_credit = false;
 }
 
 void rawe_conn_credit_reset(struct rawe_conn *conn)
@@ -379,7 +379,7 @@ static inline void request_ack(struct rawe_conn *conn, struct rawe_txframe *fram
 {
     const struct rawe_sendwin *window = &conn->tx.window;
     uint32_t more = conn->tx.queue.first != NULL ? frame->segments - 1u : 0;
-    uint32_t limit = rawe_conn_in_flight_limit(conn);
+    uint32_t limit = rawe_conn_in_flight_limit(&conn->tx);
     uint32_t part = limit / 4;
     part = part < REQUEST_LEAST_FRAMES ? REQUEST_LEAST_FRAMES : part;
     if (limit <= 1 || (window->next + more - conn->tx.ack_requested >= part &&

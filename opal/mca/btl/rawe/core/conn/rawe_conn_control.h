@@ -67,9 +67,9 @@ static inline uint16_t rawe_conn_advertise(struct rawe_conn *conn)
                                         : frames;
 }
 /** Record whether the newest frame told the peer that there is more to send. */
-static inline void rawe_conn_report_more(struct rawe_conn *conn, bool more)
+static inline void rawe_conn_report_more(struct rawe_conn_tx *tx, bool more)
 {
-    conn->tx.reported_more = more;
+    tx->reported_more = more;
 }
 /** Build the header of a frame's segments from `index` on; `count` frames leave together. */
 static inline struct rawe_header rawe_conn_header(struct rawe_conn *conn,
@@ -79,7 +79,7 @@ static inline struct rawe_header rawe_conn_header(struct rawe_conn *conn,
     bool again = (frame->sent >> index & 1) != 0;
     bool bulk = conn->lane == RAWE_LANE_BULK;
     bool more = bulk && (conn->tx.queue.first != NULL || conn->tx.window.to_transmit > count);
-    rawe_conn_report_more(conn, more);
+    rawe_conn_report_more(&conn->tx, more);
     return (struct rawe_header){
         .type = bulk ? RAWE_FRAME_BULK : RAWE_FRAME_DATA,
         .flags =
@@ -135,25 +135,25 @@ void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns);
 /** Sends wait without credit, and nothing is in flight: probe for it, unless one was just sent. */
 void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns);
 /** Slow path of rawe_conn_note_credit. */
-void rawe_conn_note_no_credit(struct rawe_conn *conn, bool answers, bool refused, uint64_t now_ns);
+void rawe_conn_note_no_credit(struct rawe_conn_tx *tx, bool answers, bool refused, uint64_t now_ns);
 /** Take the peer's credit. `answers`: to a probe; `progress`: it acknowledges something new. */
-static inline void rawe_conn_note_credit(struct rawe_conn *conn, uint32_t credit, bool answers,
+static inline void rawe_conn_note_credit(struct rawe_conn_tx *tx, uint32_t credit, bool answers,
                                          bool refused, bool progress, uint64_t now_ns)
 {
-    conn->tx.peer_credit = credit;
+    tx->peer_credit = credit;
     if (progress) {
-        conn->tx.credit_refusals = 0;
+        tx->credit_refusals = 0;
     }
     if (credit != 0) {
-        conn->tx.wants_credit = false;
+        tx->wants_credit = false;
     } else {
-        rawe_conn_note_no_credit(conn, answers, refused, now_ns);
+        rawe_conn_note_no_credit(tx, answers, refused, now_ns);
     }
 }
 /** Send nothing until the peer grants credit again: it may have ended the connection. */
-void rawe_conn_revoke_credit(struct rawe_conn *conn);
+void rawe_conn_revoke_credit(struct rawe_conn_tx *tx);
 /** Nothing waits for credit any more. */
-void rawe_conn_want_no_credit(struct rawe_conn *conn);
+void rawe_conn_want_no_credit(struct rawe_conn_tx *tx);
 /** Start a new life of the connection: the peer's credit is unknown. */
 void rawe_conn_credit_reset(struct rawe_conn *conn);
 /** The probe timer has expired: recompute the deadline, which frames since then have not moved. */
@@ -162,23 +162,23 @@ void rawe_conn_correct_probe(struct rawe_conn *conn, uint64_t now_ns);
 /* ---- use of the send window: room, entry, transmission ---- */
 
 /** Return how many frames may be in flight: the lower of the network's and the peer's limit. */
-static inline uint32_t rawe_conn_in_flight_limit(const struct rawe_conn *conn)
+static inline uint32_t rawe_conn_in_flight_limit(const struct rawe_conn_tx *tx)
 {
-    uint32_t limit = rawe_cc_limit(&conn->tx.cc);
-    return limit < conn->tx.peer_credit ? limit : conn->tx.peer_credit;
+    uint32_t limit = rawe_cc_limit(&tx->cc);
+    return limit < tx->peer_credit ? limit : tx->peer_credit;
 }
 /** Return how many more frames may be sent now. */
-static inline uint32_t rawe_conn_window_room(const struct rawe_conn *conn)
+static inline uint32_t rawe_conn_window_room(const struct rawe_conn_tx *tx)
 {
-    uint32_t allowed = rawe_conn_in_flight_limit(conn);
-    uint32_t in_flight = conn->tx.window.in_flight;
+    uint32_t allowed = rawe_conn_in_flight_limit(tx);
+    uint32_t in_flight = tx->window.in_flight;
     return in_flight < allowed ? allowed - in_flight : 0;
 }
 /** Return true if the peer may have refused it: it was sent before the latest such report. */
-static inline bool rawe_conn_was_refused(const struct rawe_conn *conn,
+static inline bool rawe_conn_was_refused(const struct rawe_conn_tx *tx,
                                          const struct rawe_txframe *frame)
 {
-    return rawe_txframe_sent_ns(frame) <= conn->tx.no_credit_ns;
+    return rawe_txframe_sent_ns(frame) <= tx->no_credit_ns;
 }
 /** Give a frame the next sequence numbers. It is WAITING until the link has taken it. */
 void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame);

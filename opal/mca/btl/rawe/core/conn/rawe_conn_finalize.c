@@ -20,7 +20,7 @@ void rawe_conn_finalize_reset(struct rawe_conn *conn)
 {
     struct rawe_conn_end *end = &conn->end;
     end->announced = false;
-    rawe_conn_note_owned(conn);
+    rawe_conn_note_owned(&conn->end);
 }
 
 void rawe_conn_forget_finalizing(struct rawe_conn *conn)
@@ -49,9 +49,8 @@ void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header 
     }
 }
 
-uint64_t rawe_conn_note_disowned(struct rawe_conn *conn, bool given_up, uint64_t now_ns)
+uint64_t rawe_conn_note_disowned(struct rawe_conn_end *end, bool given_up, uint64_t now_ns)
 {
-    struct rawe_conn_end *end = &conn->end;
     end->given_up = end->given_up || given_up;
     if (end->disowned_ns == 0) {
         end->disowned_ns = now_ns;
@@ -90,9 +89,8 @@ void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandone
     rawe_conn_complete(engine, abandoned, RAWE_STATUS_FAILED);
 }
 
-bool rawe_conn_take_loss(struct rawe_conn *conn)
+bool rawe_conn_take_loss(struct rawe_conn_end *end)
 {
-    struct rawe_conn_end *end = &conn->end;
     bool lost = end->report_loss;
     end->report_loss = false;
     return lost;

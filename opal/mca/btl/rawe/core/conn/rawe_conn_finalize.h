@@ -34,13 +34,13 @@ void rawe_conn_forget_finalizing(struct rawe_conn *conn);
 void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header *header);
 
 /** The peer says that it has ended the connection, or knows none. Returns since when it has. */
-uint64_t rawe_conn_note_disowned(struct rawe_conn *conn, bool given_up, uint64_t now_ns);
+uint64_t rawe_conn_note_disowned(struct rawe_conn_end *end, bool given_up, uint64_t now_ns);
 
 /** The peer has sent something, so it had not ended the connection when it did. */
-static inline void rawe_conn_note_owned(struct rawe_conn *conn)
+static inline void rawe_conn_note_owned(struct rawe_conn_end *end)
 {
-    conn->end.disowned_ns = 0;
-    conn->end.given_up = false;
+    end->disowned_ns = 0;
+    end->given_up = false;
 }
 
 /** Return true if the peer's process has said that it finalizes, on this or another connection. */
@@ -59,7 +59,7 @@ enum rawe_needs {
 };
 
 /** Return true, once, if the peer ended it with data missing while the owner was away. */
-bool rawe_conn_take_loss(struct rawe_conn *conn);
+bool rawe_conn_take_loss(struct rawe_conn_end *end);
 
 /** Whether a connection of a finalizing engine may be closed. */
 enum rawe_finalized {

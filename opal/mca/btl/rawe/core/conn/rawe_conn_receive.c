@@ -375,7 +375,7 @@ static inline bool plausible(struct rawe_conn *conn, const struct rawe_header *h
     }
     if (header->type != RAWE_FRAME_CLOSE) {
         /* If the peer sent this before it disowned the connection, the next PROBE will show it. */
-        rawe_conn_note_owned(conn);
+        rawe_conn_note_owned(&conn->end);
     }
     return true;
 }

@@ -362,7 +362,7 @@ static bool is_to_announce(const struct rawe_conn *conn)
 {
     return !conn->tx.reported_more && conn->tx.peer_credit < conn->tx.cc.most &&
            conn->tx.queue.bytes >
-               (uint64_t)rawe_conn_in_flight_limit(conn) * rawe_conn_segment_bytes(conn) &&
+               (uint64_t)rawe_conn_in_flight_limit(&conn->tx) * rawe_conn_segment_bytes(conn) &&
            conn->tx.queue.first->kind != RAWE_FRAGMENT_REPLY;
 }
 
@@ -383,7 +383,7 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
     enum rawe_blocked_by blocked;
     while ((blocked = rawe_conn_blocked_by(conn)) == RAWE_BLOCKED_BY_NOTHING &&
            (all || !is_short(conn))) {
-        uint32_t room = rawe_conn_window_room(conn);
+        uint32_t room = rawe_conn_window_room(&conn->tx);
         struct rawe_txframe *frame = next_frame(conn, all, &copied);
         bool taken;
         if (frame == NULL) {

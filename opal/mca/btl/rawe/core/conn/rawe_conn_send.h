@@ -27,7 +27,7 @@ static inline enum rawe_blocked_by rawe_conn_blocked_by(const struct rawe_conn *
     if (conn->handshake.state != RAWE_CONN_OPEN) {
         return RAWE_BLOCKED_BY_PEER;
     }
-    uint32_t room = rawe_conn_window_room(conn);
+    uint32_t room = rawe_conn_window_room(&conn->tx);
     if (room == 0 || rawe_conn_batch_cut_short(conn, room)) {
         return conn->tx.peer_credit <= rawe_cc_limit(&conn->tx.cc) ? RAWE_BLOCKED_BY_CREDIT
                                                                    : RAWE_BLOCKED_BY_CONGESTION;
