@@ -396,11 +396,28 @@ static inline bool carried_acknowledgement(struct rawe_conn *conn, const struct 
     return lives(conn, header);
 }
 
+static void receive_close(struct rawe_conn *conn, const struct rawe_header *header, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine; /* the owner may close the connection */
+    struct rawe_send *arrived = NULL;
+    if ((header->flags & RAWE_FLAG_GIVEN_UP) != 0) {
+        (void)rawe_conn_disowned(conn, true, now_ns);
+        return;
+    }
+    rawe_conn_note_finalizing(conn, header);
+    /* CLOSE carries an acknowledgement, unless it answers a PROBE (REPLY). */
+    if ((header->flags & RAWE_FLAG_REPLY) == 0 &&
+        header->acknowledgement - conn->tx.window.una <= rawe_sendwin_used(&conn->tx.window)) {
+        arrived = rawe_conn_release_before(conn, header->acknowledgement);
+    }
+    (void)rawe_conn_disowned(conn, false, now_ns);
+    rawe_conn_complete(engine, arrived, RAWE_STATUS_DONE);
+}
+
 void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
                        const uint8_t *payload, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    struct rawe_send *arrived = NULL;
     if (!plausible(conn, header)) {
         rawe_conn_answer_failed(conn, header, payload);
         return;
@@ -445,18 +462,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         rawe_conn_make_pending(conn);
         break;
     case RAWE_FRAME_CLOSE:
-        if ((header->flags & RAWE_FLAG_GIVEN_UP) != 0) {
-            (void)rawe_conn_disowned(conn, true, now_ns);
-            break;
-        }
-        rawe_conn_note_finalizing(conn, header);
-        /* CLOSE carries an acknowledgement, unless it answers a PROBE (REPLY). */
-        if ((header->flags & RAWE_FLAG_REPLY) == 0 &&
-            header->acknowledgement - conn->tx.window.una <= rawe_sendwin_used(&conn->tx.window)) {
-            arrived = rawe_conn_release_before(conn, header->acknowledgement);
-        }
-        (void)rawe_conn_disowned(conn, false, now_ns);
-        rawe_conn_complete(engine, arrived, RAWE_STATUS_DONE);
+        receive_close(conn, header, now_ns);
         break;
     default:
         engine->counters.dropped_type++;
