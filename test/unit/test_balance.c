@@ -129,7 +129,7 @@ static void tear_down(void)
     free(target);
 }
 
-/** Bytes that wait or are in flight on a rail's bulk lane. */
+/** Return the bytes queued or in flight on a rail's bulk lane. */
 static uint64_t load_bytes(unsigned rail)
 {
     const struct rawe_conn *conn = rails_peer(0, rail)->conn[RAWE_LANE_BULK];
@@ -139,7 +139,7 @@ static uint64_t load_bytes(unsigned rail)
                                   (conn->tx.window.in_flight + conn->tx.window.to_transmit);
 }
 
-/** Bytes that a rail has carried to the other host. */
+/** Return the bytes that a rail has carried to the other host. */
 static uint64_t brought_frames(unsigned rail)
 {
     return rails.host[0].nic[rail].engine.counters.frames_sent;
@@ -361,7 +361,7 @@ TEST(refill__of_a_route_that_was_busy_when_the_data_was_queued)
     assert_arrives(access, 0, 20 * GRAIN_BYTES);
 }
 
-/** Host 1 GETs from the beginning, and but for `room` frames of each rail nothing has left host 0 yet. */
+/** Start a GET of host 1 from offset 0; host 0 may send only `room` frames on each rail. */
 static struct access *get_queued(size_t len_bytes, unsigned room)
 {
     struct access *first = get(0, MEMORY_BYTES - 10 * GRAIN_BYTES, 9 * GRAIN_BYTES);

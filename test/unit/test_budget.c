@@ -16,7 +16,7 @@
 #define ROUND_NS 20000u
 /** The limit while the link is busy. */
 #define LEAST_BYTES 100000u
-/** What the link carries in a round. */
+/** Bytes that the link carries in a round. */
 #define ROUND_BYTES (ROUND_NS / 1000 * LINK_MBPS / 8 * 10 / 11)
 #define PIECE_BYTES 25000u
 
@@ -35,7 +35,7 @@ static void set_up(void)
 
 FIXTURE(set_up, NULL);
 
-/** For that many rounds a part of what the link carries comes. Returns what is asked for beyond the limit. */
+/** Receive `percent` of the link's rate for `rounds` rounds. Return by how much the limit grew. */
 static uint64_t come(unsigned percent, unsigned rounds)
 {
     uint64_t beyond_bytes = 0;
@@ -225,7 +225,7 @@ TEST(rawe_budget_others__none_where_nothing_is_shared)
     assert_int_equal(rawe_budget_others(&budget, now_ns).count, 0);
 }
 
-/** Another process may have written anything there. */
+/** Another process may write anything to the shared memory. */
 TEST(rawe_budget_others__what_is_shared_may_be_wrong)
 {
     static struct {

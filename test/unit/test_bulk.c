@@ -172,7 +172,7 @@ static void seal(uint8_t *packet, size_t ip_bytes, size_t data_bytes)
     rawe_put16(tcp + RAWE_BATCH_OFFSET_CHECKSUM, (uint16_t)~rawe_sum16_fold(sum));
 }
 
-/** In the next free slot of the ring, `in_ring` of which have been filled. */
+/** Put a packet into the next free slot of the ring, `in_ring` slots of which are filled. */
 static struct tpacket2_hdr *arrive_in(const struct rawe_ring *ring, unsigned in_ring,
                                       struct arrival arrival)
 {
@@ -221,7 +221,7 @@ static void arrive(struct arrival arrival)
     arrive_in(&bulk.ring, filled++, arrival);
 }
 
-/** One packet was handed up, with all that was sent. */
+/** Assert that one packet was handed up, with all data intact. */
 static void assert_handed_up(uint8_t tag, size_t data_bytes)
 {
     assert_int_equal(packet_count, 1);

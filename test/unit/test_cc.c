@@ -11,7 +11,7 @@
 #define MOST 1024u
 
 static struct rawe_cc cc;
-static struct rawe_rtt rtt; /**< of 1 ms, with next to no variation */
+static struct rawe_rtt rtt; /**< 1 ms, with little variation */
 static uint64_t now_ns;
 
 /** An acknowledgement of frames; when it comes, others are in flight. */
@@ -26,7 +26,7 @@ static void acked(uint32_t frames, bool limited)
                               });
 }
 
-/** A frame is lost that was sent just now. */
+/** Report the loss of a frame sent just now. Return true if it counts as congestion. */
 static bool lose(void)
 {
     now_ns += 1000;
@@ -48,7 +48,7 @@ static void start(uint32_t window)
     assert_int_equal(cc.window, window);
 }
 
-/** All that is in flight is acknowledged. */
+/** Acknowledge all frames in flight. */
 static void round_trip(void)
 {
     for (uint32_t left = cc.window; left != 0; left--) {
@@ -181,7 +181,7 @@ TEST(rawe_cc_lost__never_below_the_least)
     assert_true(cc.window > cc.least); /* and it recovers */
 }
 
-/** RFC 9002 section 7.6: all that is sent in three timeouts is lost. */
+/** RFC 9002 section 7.6: everything sent within three timeouts is lost. */
 TEST(rawe_cc_lost__persistent_congestion)
 {
     start(500);
@@ -236,7 +236,7 @@ TEST(rawe_cc_pace__few_losses_change_nothing)
     assert_int_equal(rawe_cc_limit(&cc), cc.window);
 }
 
-/** Nothing was sent for that many periods. */
+/** Send nothing for that many periods. */
 static void pause_for(uint64_t periods)
 {
     now_ns += periods * RAWE_CC_UNUSED_NS;
@@ -293,7 +293,7 @@ static void arrived(uint64_t at_ns, uint32_t bytes, uint32_t in_flight)
                  .now_ns = at_ns, .arrived = 1, .frame_bytes = bytes, .in_flight = in_flight});
 }
 
-/** The same each millisecond, the first time at `from_ns`. */
+/** Let `bytes` arrive every millisecond from `from_ns` on. Return the time after the last. */
 static uint64_t feed(uint64_t from_ns, unsigned count, uint32_t bytes)
 {
     for (unsigned i = 0; i < count; i++) {

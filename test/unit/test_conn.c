@@ -124,7 +124,7 @@ TEST(rawe_conn_idle_deadline_ns__after_the_last_question)
     conn->path.liveness.probe_deadline_ns = net.now_ns + UNIT_MS;
     assert_true(rawe_conn_idle_deadline_ns(conn) == 0);
     conn->path.liveness.probe_deadline_ns = 0;
-    /* Who does not know yet that we finalize is asked as soon as may be. */
+    /* Probe early a peer that does not know yet that we are finalizing. */
     rawe_engine_finalizing(conn->engine);
     assert_true(rawe_conn_idle_deadline_ns(conn) == asked_ns + limits->probe_least_ns);
     conn->end.announced = true;
@@ -365,7 +365,7 @@ TEST(rawe_conn_reset__nothing_of_the_earlier_life_is_left)
     end(0)->path.liveness.probes_unanswered = 3;
     rawe_liveness_probe_sent(&end(0)->path.liveness, net.now_ns);
     assert_int_not_equal(end(0)->tx.ack_requested, net.config.first_sequence);
-    /* A message of which a part has come. */
+    /* A partly received message. */
     const struct rawe_fragment part = {
         .kind = RAWE_FRAGMENT_PART, .data_bytes = 10, .total_bytes = 20};
     assert_non_null(

@@ -8,7 +8,7 @@
 
 #include "conn/rawe_conn.h"
 
-/** Round trips in node 0's histogram. */
+/** Return the number of round trips in node 0's histogram. */
 static uint64_t round_trips_counted(void)
 {
     uint64_t sum = 0;
@@ -18,7 +18,7 @@ static uint64_t round_trips_counted(void)
     return sum;
 }
 
-/** Sequence numbers whose first sending is dropped. */
+/** Sequence numbers whose first transmission is dropped. */
 static uint32_t doomed[64];
 static unsigned doomed_count;
 
@@ -74,7 +74,7 @@ static void acknowledge(uint32_t beyond, const uint8_t *sack, size_t sack_bytes)
                         sack, sack_bytes);
 }
 
-/** Node 1 got the messages of in_flight(count), each once, in whatever order. */
+/** Assert that node 1 received each message of in_flight(count) once, in any order. */
 static void assert_all_arrived(unsigned count)
 {
     bool seen[256] = {false};
@@ -149,7 +149,7 @@ TEST(acknowledged__no_rtt_sample_from_a_peer_that_had_to_be_asked)
     assert_all_arrived(1);
 }
 
-/** Questions had become rare. Of what is still missing once the peer is heard, it is asked soon. */
+/** Probes had become rare. Once the peer is heard again, probe soon for data still missing. */
 TEST(acknowledged__a_silence_that_is_over_delays_no_question)
 {
     in_flight(2);

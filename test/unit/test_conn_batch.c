@@ -14,14 +14,14 @@
 
 #define BATCH_DATA_BYTES 300000u
 
-/** More than goes without validation. */
+/** More than is sent without path validation. */
 #define VALIDATING_BYTES 20000u
 
 /** The source, and node 1's memory that PUTs go to. */
 static uint8_t batch_data[BATCH_DATA_BYTES], batch_memory[BATCH_DATA_BYTES];
 static struct unit_memory batch_handle;
 
-/** Open the lane, with batches of at most that many frames, and register node 1's memory. */
+/** Open the lane with batches of at most `frames_max` frames, and register node 1's memory. */
 static void batch_connect(unsigned frames_max)
 {
     unit_use_batches(&net, frames_max);
@@ -31,7 +31,7 @@ static void batch_connect(unsigned frames_max)
     memset(batch_memory, 0, sizeof(batch_memory));
 }
 
-/** Begin to PUT that much of `batch_data`. */
+/** Start a PUT of the first `len_bytes` of `batch_data`. */
 static void batch_begin_put(struct unit_send *send, size_t len_bytes)
 {
     unit_send_put(end(0), send, batch_data, len_bytes, batch_handle.index, batch_handle.key, 0);
@@ -123,7 +123,7 @@ TEST(acknowledged__late_in_a_turn_batches_wait_for_its_end)
     batch_end_put(&send, BATCH_DATA_BYTES);
 }
 
-/** The kernel's clock: it shows an hour more. */
+/** The kernel's clock, an hour ahead. */
 static uint64_t an_hour_later(void *context)
 {
     (void)context;
@@ -139,7 +139,7 @@ static void receive_waited(unsigned node, uint64_t waited_ns)
     unit_receive_all(&net);
 }
 
-/** The time of a round is read before frames are received, of which some come meanwhile. */
+/** The clock is read once before a round, and frames may arrive during the round. */
 TEST(received__what_came_in_this_round_has_not_waited)
 {
     struct unit_send send = {0};
@@ -193,7 +193,7 @@ TEST(rawe_conn_batch_announce__not_without_credit)
     batch_end_put(&send, 30000);
 }
 
-/** It is lost, or waits for credit; but for what is not acknowledged yet. */
+/** The data is lost or waits for credit, unless only its acknowledgement is outstanding. */
 TEST(received__a_probe_tells_of_more)
 {
     static uint8_t data[100];
@@ -391,7 +391,7 @@ TEST(rawe_conn_batch_validate__a_frame_is_held_back)
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
     unit_receive_forged(&net, 1, RAWE_LANE_BULK, (struct rawe_header){.type = RAWE_FRAME_PROBE},
                         NULL, 0);
-    /* What is held back has a number of the window, too. */
+    /* A held frame also occupies a sequence number of the window. */
     assert_true(rawe_sendwin_used(&end(0)->tx.window) + (end(0)->tx.window.held != NULL) <= 16);
     finish();
     assert_int_equal(send.done, 1);

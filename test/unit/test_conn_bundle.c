@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Tests of bundles: which queued messages go into one, how they lie in it, and when they are
- * complete. The connection is but its queue; what is sent and received of bundles is in
- * test_conn_send_coalesces.c.
+ * complete. Only the connection's queue is used; test_conn_send_coalesces.c sends and receives
+ * bundles.
  */
 #include <string.h>
 
@@ -84,7 +84,7 @@ static struct rawe_send *queue(size_t len_bytes)
     return send;
 }
 
-/** Make one frame, and take it off the queue; NULL when there is none. */
+/** Make a bundle and take it off the queue. Return NULL if none was made. */
 static struct rawe_send *bundle(uint32_t bytes_max)
 {
     rawe_conn_bundle(&conn, bytes_max);

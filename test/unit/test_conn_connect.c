@@ -14,7 +14,7 @@
 
 FIXTURE(unit_set_up, unit_tear_down);
 
-/** It is what the first loss is found by; not when it may be that of an earlier CONNECT. */
+/** The first loss is detected by this RTT. No sample if the reply may answer an earlier CONNECT. */
 TEST(rawe_conn_connect__tells_the_round_trip)
 {
     static const struct {
@@ -191,7 +191,7 @@ TEST(rawe_conn_receive_connect__a_failed_connection_stays_failed)
     assert_int_equal(counters(0)->dropped_connection, 2);
 }
 
-/* ---- a peer is given up, and is there again ---- */
+/* ---- a peer is given up and returns ---- */
 
 static struct unit_send last_words[2];
 

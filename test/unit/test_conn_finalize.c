@@ -19,7 +19,7 @@
 static struct unit_send sends[SENDS];
 /** Content of messages: unit_fill with seed 3. */
 static uint8_t data[5000];
-static enum rawe_needs needs; /**< of the peers of what finalizes */
+static enum rawe_needs needs; /**< of the peers of the finalizing process */
 
 /** Fixture: an open express lane. */
 static void set_up(void)

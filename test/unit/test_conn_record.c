@@ -57,7 +57,7 @@ static bool long_reply(void *context, struct rawe_conn *conn, struct rawe_send *
 }
 
 /**
- * Fill the memory again, and register it for `access`: bits of RAWE_ACCESS_. Nothing is made yet.
+ * Refill the memory, register it for `access` (bits of RAWE_ACCESS_), and forget all accesses.
  */
 static void record_grant(unsigned access)
 {
@@ -69,7 +69,7 @@ static void record_grant(unsigned access)
     record_known = unit_register_memory(&net, 1, record_memory, sizeof(record_memory), access);
 }
 
-/** Deregister it, if it is registered. */
+/** Deregister the memory if it is registered. */
 static void record_revoke(void)
 {
     if (!revoked) {
@@ -126,7 +126,7 @@ static struct access *record_get(uint64_t offset, uint64_t len_bytes)
     return access;
 }
 
-/** Let time pass until nothing is under way any more. */
+/** Run for 400 ms, and assert that nothing is outstanding any more. */
 static void record_run(void)
 {
     for (unsigned i = 0; i < 400; i++) {
@@ -197,7 +197,7 @@ static void record_assert_puts_ended(unsigned count, enum rawe_status status)
     }
 }
 
-/** Make short PUTs of a word each, one behind the other from `offset` on. */
+/** Make short PUTs of consecutive words, starting at `offset`. */
 static void record_put_words(unsigned count, uint64_t offset)
 {
     static uint64_t word = 5;
@@ -456,7 +456,7 @@ TEST(get__a_target_that_is_away_is_asked_soon)
 /** The target has acknowledged the request, but has left MPI since: its thread hears a PROBE. */
 TEST(get__a_reply_that_does_not_come_is_asked_for_ever_more_rarely)
 {
-    (void)record_get(0, 190000); /* the bulk lane is there */
+    (void)record_get(0, 190000); /* opens the bulk lane */
     record_run();
     const struct access *access = record_get(0, 100000);
     net.filter = drop_bulk;
@@ -501,7 +501,7 @@ static void assert_refused(const struct access *access)
     assert_int_equal(access->operation.refusal, RAWE_REFUSAL_UNKNOWN);
 }
 
-/** Nothing of what the memory holds now has been sent. */
+/** Assert that GETs brought no byte of the memory's new content: only `value`, or 0xEE as before. */
 static void assert_nothing_read(uint8_t value)
 {
     for (unsigned i = 0; i < sizeof(record_result); i++) {

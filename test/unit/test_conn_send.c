@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of sending, by copy and from the memory of the caller, and of what a connection hands to the
- * link: frames, and messages in fragments.
+ * Tests of sending, by copy and from the caller's memory, and of the frames and fragments that a
+ * connection hands to the link.
  */
 #include "unit_pair.h"
 
@@ -34,7 +34,7 @@ TEST(rawe_conn_blocked_by__names_what_is_missing)
         assert_int_equal(rawe_conn_blocked_by(conn), RAWE_BLOCKED_BY_CONGESTION);
         assert_int_equal(counters(0)->blocked_congestion, i);
     }
-    conn->tx.peer_credit = 4; /* it is what is named if both are used up */
+    conn->tx.peer_credit = 4; /* takes precedence if both are used up */
     rawe_conn_output(conn, true, net.now_ns);
     assert_int_equal(rawe_conn_blocked_by(conn), RAWE_BLOCKED_BY_CREDIT);
     assert_int_equal(counters(0)->blocked_credit, 1);

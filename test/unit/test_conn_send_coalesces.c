@@ -46,7 +46,7 @@ static size_t batch_bytes(void)
     return BATCH_FRAMES * segment_bytes();
 }
 
-/** A message with its fragment header, as it stands in a bundle. */
+/** Return the size of a message in a bundle, with fragment header and padding. */
 static size_t bundled_bytes(size_t len_bytes)
 {
     return rawe_fragment_pad(RAWE_FRAGMENT_MESSAGE_BYTES + len_bytes);
@@ -95,7 +95,7 @@ static void connect_good(void)
     unit_fix_window(end(0), 64);
 }
 
-/** The same, and so much is under way that what follows coalesces. */
+/** Connect, then put enough frames in flight that later messages coalesce. */
 static void connect_busy(void)
 {
     connect_good();
@@ -104,7 +104,7 @@ static void connect_busy(void)
     assert_int_equal(end(0)->tx.window.in_flight, 2 * COALESCE_FROM);
     unit_step(&net); /* off the wire */
     assert_true(end(0)->tx.window.in_flight >= 2 * COALESCE_FROM);
-    net_queue_clear(&net.queue); /* and what came back */
+    net_queue_clear(&net.queue); /* drop the replies */
 }
 
 static void flush(void)

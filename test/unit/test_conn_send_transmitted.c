@@ -14,7 +14,7 @@
 #define SENDS 12u
 #define SEND_BYTES 9000u
 
-/** What the test knows of a send, by its index in `sends`. */
+/** The tests' record of each send. */
 static struct unit_send sends[SENDS];
 static uint8_t original[SENDS][SEND_BYTES];
 static unsigned transmitted_calls[SENDS];

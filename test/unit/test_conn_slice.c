@@ -72,7 +72,7 @@ TEST(rawe_conn_transmit_slices__what_comes_after_is_short)
     assert_int_equal(counters(0)->slices_sent, slices);
 }
 
-/** What the link does not take follows; its queue may never hold all slices of a frame. */
+/** Slices that the link refuses are sent later; its queue may never hold all slices of a frame. */
 TEST(rawe_conn_transmit_slices__the_link_takes_one_at_a_time)
 {
     stall(RAWE_LANE_EXPRESS, 2, 1200);

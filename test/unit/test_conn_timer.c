@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of timers of a connection, and of one that stalls.
+ * Tests of a connection's timers, and of a stalled connection.
  */
 #include "unit_pair.h"
 
@@ -93,7 +93,7 @@ TEST(timer_expired__a_probe_that_the_link_did_not_take_is_no_evidence)
     assert_int_equal(counters(1)->duplicates, 0);
 }
 
-/** A process that stood still wants credit, before it asks what it should have asked long ago. */
+/** A process that was stopped asks for credit before it sends its overdue probe. */
 TEST(rawe_conn_ask_credit__puts_off_no_question_to_a_silent_peer)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);

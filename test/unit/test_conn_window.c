@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of what window, credit and congestion window allow into flight; of when the latter grows,
- * and when it is forgotten.
+ * Tests of the limits on frames in flight (window, credit, congestion window), and of when the
+ * congestion window grows and is forgotten.
  */
 #define UNIT_LANE RAWE_LANE_BULK
 
@@ -49,7 +49,7 @@ TEST_WITH(with_unit, rawe_conn_enter_window__asks_behind_a_send_that_is_waited_f
     unit_settle(&net); /* no time has passed */
     unit_assert_sent(sends, 3, RAWE_STATUS_DONE);
     assert_int_equal(net.node[1].sent[RAWE_FRAME_ACK], 1);
-    /* And not with what comes then. */
+    /* Do not request it for the next message. */
     sends[0].done = 0;
     unit_send_message(end(0), &sends[0], 0, some, sizeof(some));
     unit_settle(&net);

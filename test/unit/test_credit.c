@@ -147,7 +147,7 @@ TEST(rawe_credit_advance__a_sender_of_the_last_epoch_still_counts)
     assert_false(rawe_credit_is_active(&credit, &members[1]));
 }
 
-/** Four peers on a ring of 64 frames, one of which has sent alone and knows of 48. */
+/** Open four peers on a ring of 64 frames; only the first has sent, and was granted 48. */
 static void begin_alone(void)
 {
     for (unsigned i = 0; i < 4; i++) {

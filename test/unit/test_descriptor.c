@@ -60,7 +60,7 @@ TEST(receive__what_was_sent)
     assert_int_equal(receive(4, &fd), 0);
 }
 
-/** What is refused leaves no descriptor open. */
+/** A refused message leaves no descriptor open. */
 TEST(receive__too_much)
 {
     const int unused = dup(ends[0]); /* the lowest that is free */

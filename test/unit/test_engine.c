@@ -132,7 +132,7 @@ TEST_WITH(unconnected, rawe_engine_flush__a_callback_closes_the_next_in_line)
     assert_int_equal(net.node[1].message_count, 2);
 }
 
-/** A message frame from node 0 to node 1, as it would come next. */
+/** Forge the next valid message frame from node 0 to node 1. */
 static struct net_frame *good_frame(void)
 {
     uint8_t payload[RAWE_FRAGMENT_MESSAGE_BYTES + 20];
@@ -156,7 +156,7 @@ static uint64_t all_drops(void)
     return sum;
 }
 
-/** Node 1 is as if nothing had arrived, except for one drop, counted there. */
+/** Assert that node 1 counted one drop in `counter` and is otherwise unchanged. */
 static void assert_one_drop(uint64_t *counter)
 {
     assert_int_equal(*counter, 1);

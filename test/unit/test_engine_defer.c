@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of an engine that defers: what is received and completed while no callback may be called,
- * its delivery afterwards, and a lack of memory. The receiver is node 1.
+ * Tests of deferral: messages and completions while no callback may be called, their delivery
+ * afterwards, and lack of memory. The receiver is node 1.
  */
 #define UNIT_LANE RAWE_LANE_BULK
 
@@ -190,7 +190,7 @@ static uint64_t sendings(void)
     return counters(0)->frames_sent + counters(0)->frames_resent;
 }
 
-/** The receiver computes for 4 s, twice, while more comes than it keeps: 1.6 MB, of which 200 kB. */
+/** Send 1.6 MB to a receiver that computes for 4 s, twice, and keeps only 200 kB. */
 static void overrun(unsigned batch_frames)
 {
     if (batch_frames != 0) {
@@ -322,7 +322,7 @@ TEST(rawe_engine_finalizing__closing_reports_nothing)
 
 /* rawe_engine_deliver_deferred */
 
-/** Sends, flushes and defers again: what was kept must still come once, in order. */
+/** Send and flush from a callback: deferred messages must still be delivered once, in order. */
 static void deliver_and_go_on(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
 {
     unit_send_copy(conn, tag, 10);
@@ -349,7 +349,7 @@ TEST(rawe_engine_deliver_deferred__from_inside_a_callback)
 
 static struct net_frame *last;
 
-/** The owner waits in its callback; what comes meanwhile is delivered behind what came before. */
+/** Defer inside the callback: a frame received now is delivered after earlier ones. */
 static void receive_last(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
 {
     assert_int_equal(tag, 0);
@@ -398,7 +398,7 @@ static void have_buffers(void)
     }
 }
 
-/** The owner is back, and there is still no memory: what comes waits behind what has stayed. */
+/** Memory is still short after the deferral: new messages wait behind deferred ones. */
 TEST(rawe_engine_deliver_deferred__still_without_memory)
 {
     static struct unit_send sends[3];

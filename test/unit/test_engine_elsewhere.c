@@ -175,7 +175,6 @@ TEST(rawe_peer_announce__opens_none_where_that_is_not_wanted)
     assert_null(rails_peer(0, 0)->conn[RAWE_LANE_EXPRESS]);
 }
 
-/** Who does not know the connection moves nothing. */
 TEST(rawe_engine_receive__a_probe_that_does_not_know_the_connection_moves_nothing)
 {
     static const uint8_t new_mac[RAWE_MAC_BYTES] = {2, 9, 0, 0, 0, 0};

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_envelope: what is written in front of batches, and what is read there.
+ * Tests of rawe_envelope: writing and reading the headers in front of batches.
  */
 #include <string.h>
 
@@ -36,7 +36,7 @@ static void write(const uint8_t *destination, uint32_t segment_bytes)
                      segment_bytes != 0 ? VIRTIO_NET_HDR_GSO_TCPV4 : VIRTIO_NET_HDR_GSO_NONE);
     memcpy(wire.bytes, envelope.packet, sizeof(envelope.packet));
     memset(wire.bytes + sizeof(envelope.packet), 0xC3, DATA_BYTES);
-    /* As a device does it (skb_checksum_help): all from csum_start on, with what stands there. */
+    /* Like a device (skb_checksum_help), sum all bytes from csum_start on, even the checksum. */
     assert_int_equal(envelope.vnet.csum_start, TCP);
     uint8_t *checksum = wire.bytes + TCP + envelope.vnet.csum_offset;
     rawe_put16(checksum,
