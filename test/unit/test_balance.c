@@ -49,7 +49,7 @@ static struct access *begin(unsigned host, unsigned rail, const struct rawe_oper
     return access;
 }
 
-/** Host 0 PUTs that part of the source to the same place of the target. */
+/** Let host 0 PUT a part of the source to the same offset in the target. */
 static struct access *put(unsigned rail, size_t from_bytes, size_t len_bytes)
 {
     return begin(0, rail,
@@ -64,7 +64,7 @@ static struct access *put(unsigned rail, size_t from_bytes, size_t len_bytes)
                  });
 }
 
-/** Host 1 GETs that part of the source, to the same place of the target. */
+/** Let host 1 GET a part of the source into the same offset of the target. */
 static struct access *get(unsigned rail, size_t from_bytes, size_t len_bytes)
 {
     return begin(1, rail,
@@ -85,7 +85,7 @@ static void assert_arrived(const struct access *access, size_t from_bytes, size_
     assert_memory_equal(target + from_bytes, source + from_bytes, len_bytes);
 }
 
-/** In the end. */
+/** Run for 100 ms, then assert that the data has arrived. */
 static void assert_arrives(const struct access *access, size_t from_bytes, size_t len_bytes)
 {
     unit_run(&rails.net, 100 * UNIT_MS, 100 * UNIT_US);
@@ -157,7 +157,7 @@ TEST(rawe_balance_operate__by_nominal_speed_until_measured)
     assert_arrives(access, 0, 30 * GRAIN_BYTES);
 }
 
-/** Measured on the connection by that rail: so much was acknowledged in 20 ms. */
+/** Let the rail's connection measure a rate of `mbps`, over 20 ms. */
 static void has_rate(unsigned rail, uint32_t mbps)
 {
     struct rawe_cc *cc = &rails_conn(0, rail, RAWE_LANE_BULK)->tx.cc;
@@ -279,7 +279,7 @@ TEST(rawe_balance_operate__fails_with_its_connection)
     assert_int_equal(access->failed, 1);
 }
 
-/** The links of host 0 take this number of frames more. */
+/** Let each link of host 0 accept this number of frames. */
 static void give_room(unsigned frames)
 {
     for (unsigned rail = 0; rail < RAILS; rail++) {

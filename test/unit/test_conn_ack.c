@@ -55,7 +55,7 @@ static void send_numbered(unsigned count, uint64_t lost)
     }
 }
 
-/** An open connection on which `count` messages of one frame are in flight, none handed over. */
+/** Open a connection with `count` one-frame messages in flight, none received yet. */
 static void in_flight(unsigned count)
 {
     doomed_count = 0;

@@ -130,7 +130,7 @@ static uint64_t an_hour_later(void *context)
     return net.now_ns + 3600000 * UNIT_MS;
 }
 
-/** A node receives all that is under way, which has waited at its host. */
+/** Receive all frames in flight, after they have waited `waited_ns` at the node's host. */
 static void receive_waited(unsigned node, uint64_t waited_ns)
 {
     struct rawe_engine *engine = &net.node[node].engine;

@@ -13,7 +13,7 @@
 #include "conn/rawe_conn_control.h"
 #include "conn/rawe_conn_connect.h"
 
-/** Frames in flight from which on messages are held back. */
+/** Messages are held back once this many frames are in flight. */
 #define COALESCE_FROM 2u
 
 /** A fixture: both nodes started, neither connected. */
@@ -28,7 +28,7 @@ static void copy(uint8_t tag, size_t len_bytes)
     unit_send_copy(end(0), tag, len_bytes);
 }
 
-/** An open lane with just enough frames under way for the next short message to be held back. */
+/** Open a lane with just enough frames in flight that the next short message is held back. */
 static void connect_busy(void)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);

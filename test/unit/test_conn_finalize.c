@@ -42,7 +42,7 @@ static void send(unsigned from, unsigned count)
     unit_send_messages(end(from), sends, count, data, sizeof(data));
 }
 
-/** Node 0 has not been told that anything was lost. */
+/** Assert that node 0 has not been told of a loss. */
 static void assert_nothing_lost(void)
 {
     assert_int_equal(net.node[0].lost_calls, 0);

@@ -112,7 +112,7 @@ TEST(rawe_conn_path_asked__forgets_a_route_that_is_removed)
     rawe_peer_close(rails_peer(1, 1));
     assert_int_equal(rail_back(far), 0);
 }
-/** Another rank of the peer's host, which chose the same id for a connection that is gone, asks. */
+/** The PROBE is from another rank of the peer's host, whose closed connection had the same id. */
 TEST(rawe_engine_receive__a_question_of_another_process_is_answered)
 {
     struct rawe_engine *engine = rails_peer(1, 0)->engine;

@@ -296,7 +296,7 @@ TEST_WITH(unconnected, place__only_where_the_handle_allows)
     unit_fill(before + 110, 90, 33);
     assert_memory_equal(memory, before, sizeof(memory));
     assert_int_equal(counters(1)->bytes_received, 90);
-    /* Given back, and given out again: the old key opens neither. */
+    /* The old key is refused after deregistration, and when the index is used again. */
     assert_true(rawe_handle_deregister(&net.node[1].handles, index, key));
     receive_put(index, key, 0, 4);
     const struct unit_memory again =

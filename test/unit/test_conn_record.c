@@ -101,7 +101,7 @@ static void record_tear_down(void)
     unit_tear_down();
 }
 
-/** The next access: a GET that its caller may change before it is made. */
+/** Prepare the next access: a GET that the caller may change before starting it. */
 static struct access *record_next(uint64_t offset, uint64_t len_bytes)
 {
     struct access *access = &record_accesses[access_count++];
@@ -174,14 +174,14 @@ static bool record_put(unsigned number, void *data, size_t len_bytes, uint64_t o
     return rawe_peer_operate(&peer, &record_puts[number].operation);
 }
 
-/** A GET is complete, and has the target's bytes. */
+/** Assert that a GET is complete and has the target's bytes. */
 static void record_assert_got(const struct access *access, uint64_t offset, size_t len_bytes)
 {
     record_assert_ended(access, RAWE_STATUS_DONE);
     assert_memory_equal(record_result + offset, record_memory + offset, len_bytes);
 }
 
-/** The first `count` accesses were GETs, each `step_bytes` behind the one before. */
+/** Assert that the first `count` GETs, at multiples of `step_bytes`, are complete. */
 static void record_assert_all_got(unsigned count, uint64_t step_bytes, size_t len_bytes)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -501,7 +501,7 @@ static void assert_refused(const struct access *access)
     assert_int_equal(access->operation.refusal, RAWE_REFUSAL_UNKNOWN);
 }
 
-/** Assert that GETs brought no byte of the memory's new content: only `value`, or 0xEE as before. */
+/** Assert that GETs brought none of the memory's new content, only `value` or the initial 0xEE. */
 static void assert_nothing_read(uint8_t value)
 {
     for (unsigned i = 0; i < sizeof(record_result); i++) {

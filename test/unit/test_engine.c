@@ -34,7 +34,7 @@ TEST_WITH(unconnected, rawe_engine_init__what_is_copied_fits_a_frame)
     assert_int_equal(net.node[1].message_count, 1);
 }
 
-/** A peer is asked a few times before it is given up. */
+/** A peer is probed a few times before it is given up. */
 TEST_WITH(unconnected, rawe_engine_init__probes_are_more_frequent_than_the_peer_timeout)
 {
     static const uint64_t timeouts_s[] = {0, 1, 3, 60};
@@ -145,7 +145,7 @@ static struct net_frame *good_frame(void)
         sizeof(payload));
 }
 
-/** Sum of all reasons for which node 1 has dropped something. */
+/** Return the sum of node 1's drop counters. */
 static uint64_t all_drops(void)
 {
     const struct rawe_counters *all = counters(1);

@@ -184,7 +184,7 @@ TEST_WITH(with_bounds, rawe_engine_defer_fragmented__counts_what_is_allocated)
     come_back(6000, 1);
 }
 
-/** Frames that node 0 has sent, and how often in all. */
+/** Return how many frames node 0 has sent, retransmissions included. */
 static uint64_t sendings(void)
 {
     return counters(0)->frames_sent + counters(0)->frames_resent;
