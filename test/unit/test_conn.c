@@ -120,7 +120,7 @@ TEST(rawe_conn_idle_deadline_ns__after_the_last_question)
     assert_true(rawe_conn_idle_deadline_ns(conn) == 0);
     limits->idle_ns = 300 * UNIT_MS;
     assert_true(rawe_conn_idle_deadline_ns(conn) == asked_ns + 300 * UNIT_MS);
-    /* What is owed is asked for earlier. */
+    /* No idle probe while data is outstanding: the probe for that data is sent earlier. */
     conn->path.liveness.probe_deadline_ns = net.now_ns + UNIT_MS;
     assert_true(rawe_conn_idle_deadline_ns(conn) == 0);
     conn->path.liveness.probe_deadline_ns = 0;

@@ -44,7 +44,7 @@ static void flush(unsigned node)
     rawe_engine_flush(&net.node[node].engine, net.now_ns);
 }
 
-/** The frame sent last; there is one. */
+/** Return the frame sent last; there must be one. */
 static struct net_frame *last_frame(void)
 {
     struct net_frame *last = net.wire;
@@ -55,7 +55,7 @@ static struct net_frame *last_frame(void)
     return last;
 }
 
-/** Number of messages in a frame; checks that the padding between them is zero. */
+/** Return the number of messages in a frame; assert that the padding between them is zero. */
 static unsigned messages_in(const struct net_frame *frame)
 {
     const uint8_t *cursor = frame->bytes + RAWE_PAYLOAD_OFFSET;

@@ -225,7 +225,7 @@ TEST(rawe_conn_finalized__a_peer_that_is_silent_or_takes_nothing)
     }
 }
 
-/** A process that has left answers no CONNECT. */
+/** A process that has left does not answer a CONNECT. */
 TEST(rawe_conn_finalized__a_peer_that_was_never_connected)
 {
     for (unsigned waits = 0; waits < 2; waits++) {

@@ -95,7 +95,7 @@ TEST(rawe_conn_move__tries_another_link_that_is_full_once)
     assert_last_message(1, 2, 3, 1000);
 }
 
-/** The rail by which a connection answers. */
+/** Return the rail on which a connection answers. */
 static unsigned rail_back(const struct rawe_conn *conn)
 {
     const struct rails_nic *nic = conn->path.into->context;

@@ -16,7 +16,7 @@
 static uint8_t data[30000];
 static struct unit_send sends[4];
 
-/** The path's MTU has been lowered. */
+/** Drop large frames, as if the path's MTU had been lowered. */
 static bool drop_large(struct unit_net *unused, const struct net_frame *frame)
 {
     return frame->header.payload_bytes <= LOWERED_BYTES;

@@ -128,7 +128,7 @@ static void set_up(void)
     stalled_calls = 0;
 }
 
-/** The path's MTU has become smaller. */
+/** Drop large frames, as if the path's MTU had been lowered. */
 static bool drop_large(struct unit_net *unused, const struct net_frame *frame)
 {
     return frame->header.payload_bytes <= 600;

@@ -402,7 +402,7 @@ TEST(rawe_engine_reclaims_credit__until_silent_peers_know_of_less_credit)
     assert_true(rawe_engine_idle(engine(1)));
 }
 
-/** The receiver's memory of the frames: a damaged one is dropped, whatever of it has changed. */
+/** A damaged frame is dropped and leaves the receive window unchanged, whichever bit differs. */
 TEST(rawe_engine_receive__drops_a_frame_with_any_bit_changed)
 {
     unit_send_copy(end(0), 1, 10);

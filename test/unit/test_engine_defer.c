@@ -153,7 +153,7 @@ static void send_in_order(unsigned count, size_t len_bytes)
     unit_run(&net, 500 * UNIT_MS, UNIT_MS);
 }
 
-/** The owner is back, for good: everything is delivered, once and in order. */
+/** Stop deferring for good: everything is delivered once, in order. */
 static void come_back(unsigned count, size_t len_bytes)
 {
     for (unsigned i = 0; i < 100 && net.node[1].message_count != count; i++) {
