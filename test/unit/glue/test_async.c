@@ -4,7 +4,7 @@
  * Tests of the asynchronous progress thread: when it calls MPI's progress.
  */
 #define _GNU_SOURCE
-#include "btl_rawe_progress.h"
+#include "btl_rawe_async.h"
 
 #include <poll.h>
 #include <string.h>

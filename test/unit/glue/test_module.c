@@ -13,7 +13,7 @@
 #include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
-#include "btl_rawe_progress.h"
+#include "btl_rawe_thread.h"
 #include "linux/host/rawe_host_group.h"
 #include "linux/packet/rawe_fanout.h"
 #include "fake_ompi.h"

@@ -15,7 +15,7 @@
 #include "btl_rawe_params.h"
 #include "btl_rawe_contact.h"
 #include "btl_rawe_send.h"
-#include "btl_rawe_progress.h"
+#include "btl_rawe_thread.h"
 #include "fake_ompi.h"
 
 static mca_btl_base_module_t *btl;

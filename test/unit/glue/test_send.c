@@ -16,7 +16,7 @@
 #include "core/conn/rawe_conn.h"
 
 #include "btl_rawe_module.h"
-#include "btl_rawe_progress.h"
+#include "btl_rawe_thread.h"
 #include "fake_ompi.h"
 #include "unit_callback.h"
 #include "unit_test.h"

@@ -12,6 +12,7 @@
 
 #include "btl_rawe_module.h"
 #include "btl_rawe_progress.h"
+#include "btl_rawe_thread.h"
 #include "fake_ompi.h"
 
 #define US 1000ull

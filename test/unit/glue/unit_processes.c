@@ -14,7 +14,7 @@
 #include "btl_rawe_offer.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_routes.h"
-#include "btl_rawe_progress.h"
+#include "btl_rawe_thread.h"
 #include "linux/packet/rawe_packet.h"
 #include "net_harness.h"
 #include "net_packet.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE
-#include "btl_rawe_progress.h"
+#include "btl_rawe_async.h"
 
 #include "btl_rawe_lock.h"
+#include "btl_rawe_progress.h"
 #include "linux/sys/rawe_service.h"
 
 #include "opal/runtime/opal_progress.h"

@@ -6,7 +6,7 @@
  */
 #include "btl_rawe_contact.h"
 
-#include "btl_rawe_progress.h"
+#include "btl_rawe_async.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"

@@ -116,9 +116,9 @@ typedef struct mca_btl_rawe_module {
     _Atomic uint64_t mac; /**< the current MAC (rawe_mac_number), likewise */
     /* btl_rawe_fanout: service */
     unsigned follow_attempts; /**< failed attempts to reopen sockets */
-    /* btl_rawe_progress, btl_rawe_fanout: atomic */
+    /* btl_rawe_thread, btl_rawe_async, btl_rawe_fanout: atomic */
     atomic_uint thread_mode; /**< how the progress thread serves the engine */
-    /* btl_rawe_progress, btl_rawe_fanout: service */
+    /* btl_rawe_thread, btl_rawe_fanout: service */
     bool thread_listens;       /**< frames wake the progress thread */
     uint32_t thread_doublings; /**< doublings of its interval outside MPI */
     uint32_t thread_polls;     /**< fast polls so far */
@@ -170,7 +170,7 @@ struct mca_btl_rawe_state {
     atomic_uint fanout_repair;                /**< which links to reopen: btl_rawe_fanout.c */
     /* btl_rawe_fanout: service */
     unsigned fanout_attempts; /**< attempts to reopen sockets */
-    /* btl_rawe_module, btl_rawe_progress: atomic */
+    /* btl_rawe_module, btl_rawe_thread: atomic */
     atomic_bool links_wanted;  /**< PINGs came for modules that are not open */
     atomic_bool failures_wait; /**< failures to be reported, see below */
     /* btl_rawe_routes: atomic */
@@ -178,11 +178,11 @@ struct mca_btl_rawe_state {
     /* btl_rawe_progress, btl_rawe_component: lock */
     bool progressing;    /**< inside mca_btl_rawe_module_progress */
     unsigned idle_count; /**< progress calls without work: the clock is read rarely */
-    /* btl_rawe_progress, btl_rawe_component: atomic */
+    /* btl_rawe_component, btl_rawe_async, btl_rawe_thread: atomic */
     _Atomic uint32_t rounds;  /**< progress calls so far, wrapping */
     atomic_bool async_active; /**< the asynchronous progress thread exists */
     atomic_bool shared;       /**< other processes use the processor, as the thread found */
-    /* btl_rawe_progress: service */
+    /* btl_rawe_thread: service */
     uint32_t thread_entries; /**< MPI's entries to the engines, as the thread last saw */
 };
 

@@ -9,7 +9,7 @@
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_send.h"
-#include "btl_rawe_progress.h"
+#include "btl_rawe_thread.h"
 
 #include "core/rma/rawe_handle.h"
 #include "core/routes/rawe_balance.h"

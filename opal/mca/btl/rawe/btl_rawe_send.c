@@ -3,7 +3,7 @@
 
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_module.h"
-#include "btl_rawe_progress.h"
+#include "btl_rawe_thread.h"
 #include "core/conn/rawe_conn_record.h"
 #include "core/routes/rawe_balance.h"
 

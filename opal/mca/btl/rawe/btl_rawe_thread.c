@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "btl_rawe_progress.h"
+#include "btl_rawe_thread.h"
 
+#include "btl_rawe_async.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_multicast.h"
 #include "btl_rawe_params.h"
+#include "btl_rawe_progress.h"
 #include "btl_rawe_routes.h"
 
 #include <poll.h>
