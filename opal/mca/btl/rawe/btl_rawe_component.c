@@ -35,8 +35,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/** Idle progress calls per reading of the clock, while timers are armed: a power of two. */
-#define IDLE_CALLS_PER_CLOCK_READ 16u
+/** One of this many progress calls reads the clock even if nothing arrived: a power of two. */
+#define CALLS_PER_CLOCK_READ 16u
 
 /** Memory for deferred messages of all modules; further ones stay in the rings. */
 #define DEFERRED_BYTES_MAX (8u << 20)
@@ -338,9 +338,9 @@ static int component_progress(void)
         }
         return 0; /* another thread makes progress */
     }
-    uint32_t rounds = atomic_load_explicit(&state->rounds, memory_order_relaxed);
-    atomic_store_explicit(&state->rounds, rounds + 1, memory_order_relaxed);
-    bool poll_clock = 0 == (++state->idle_count & (IDLE_CALLS_PER_CLOCK_READ - 1));
+    uint32_t rounds = atomic_load_explicit(&state->rounds, memory_order_relaxed) + 1;
+    atomic_store_explicit(&state->rounds, rounds, memory_order_relaxed);
+    bool poll_clock = 0 == (rounds & (CALLS_PER_CLOCK_READ - 1));
     /* A progress call further up the stack is still inside an engine. */
     bool outside = !state->progressing;
     if (OPAL_UNLIKELY(poll_clock && outside)) {

@@ -175,9 +175,8 @@ struct mca_btl_rawe_state {
     atomic_bool failures_wait; /**< failures to be reported, see below */
     /* btl_rawe_routes: atomic */
     atomic_bool interfaces_changed; /**< a module's `carrier` or `mac` has: routes must follow */
-    /* btl_rawe_progress, btl_rawe_component: lock */
-    bool progressing;    /**< inside mca_btl_rawe_module_progress */
-    unsigned idle_count; /**< progress calls without work: the clock is read rarely */
+    /* btl_rawe_progress: lock */
+    bool progressing; /**< inside mca_btl_rawe_module_progress */
     /* btl_rawe_component, btl_rawe_async, btl_rawe_thread: atomic */
     _Atomic uint32_t rounds;  /**< progress calls so far, wrapping */
     atomic_bool async_active; /**< the asynchronous progress thread exists */
