@@ -133,6 +133,24 @@ TEST(acknowledged__no_rtt_sample_from_a_resent_frame)
     assert_all_arrived(2);
 }
 
+/** A frame that a later one has overtaken counts as lost when the reordering window has passed. */
+TEST(rawe_conn_detect_losses__a_young_gap_is_not_resent)
+{
+    const uint8_t second = 1; /* the frame behind the missing one */
+    const uint64_t window_ns = net.config.reorder_ns; /* the round trip is not known yet */
+    in_flight(2);
+    net_queue_clear(&net.queue);
+    net.now_ns += 10 * UNIT_US;
+    acknowledge(0, &second, 1);
+    assert_int_equal(end(0)->tx.window.sacked, 1);
+    net.filter = drop_all;
+    unit_run(&net, window_ns * 3 / 4, UNIT_US);
+    assert_int_equal(counters(0)->frames_resent, 0);
+    unit_run(&net, window_ns, UNIT_US);
+    assert_int_equal(counters(0)->frames_resent, 1);
+    assert_int_equal(counters(0)->losses_overtaken, 1);
+}
+
 /** The peer computes, and its progress thread answers. */
 TEST(acknowledged__no_rtt_sample_from_a_peer_that_had_to_be_asked)
 {
