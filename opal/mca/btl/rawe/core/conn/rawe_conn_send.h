@@ -10,7 +10,10 @@
 #include "rawe_conn_batch.h"
 #include "rawe_conn_control.h"
 
-/** What keeps a connection from sending a frame now. */
+/**
+ * What keeps a connection from sending a frame now. Up to RAWE_BLOCKED_BY_PORT, a frame may enter the
+ * window.
+ */
 enum rawe_blocked_by {
     RAWE_BLOCKED_BY_NOTHING,
     RAWE_BLOCKED_BY_PORT,       /**< our port's queue is full: a frame may only enter the window */

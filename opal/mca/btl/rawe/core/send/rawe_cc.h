@@ -17,10 +17,13 @@
 
 struct rawe_cc;
 
-/** An algorithm. It must change the window only through rawe_cc_set_window. */
+/**
+ * An algorithm. It must change the window only through rawe_cc_set_window. The pace after losses
+ * (rawe_cc_pace) applies to all algorithms.
+ */
 struct rawe_cc_type {
     const char *name; /**< the value of btl_rawe_congestion */
-    /** A new path: set the window to cc->first, and initialize the algorithm's state. */
+    /** A new path: set the first window, usually cc->first, and initialize the algorithm's state. */
     void (*started)(struct rawe_cc *cc);
     /** An acknowledgement arrived. cc->rate_mbps is up to date. */
     void (*acknowledged)(struct rawe_cc *cc, const struct rawe_ack *ack);
