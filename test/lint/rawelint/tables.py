@@ -95,7 +95,9 @@ def parameters(source):
 
 
 def _default(expression):
-    """The default of a text: empty, or what configure decides."""
+    """The default of a text: empty, as written, or what configure decides."""
+    if expression.startswith('"'):
+        return expression.strip('"')
     return "empty" if expression == "NULL" else "set by `configure`"
 
 
