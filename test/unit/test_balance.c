@@ -468,7 +468,7 @@ TEST_WITH(unit_no_fixture, rawe_balance_share__adds_up_at_random)
                 double done = (double)(routes[j].backlog_bytes + routes[j].share_bytes) / rate;
                 latest = done > latest ? done : latest;
             }
-            /* What it could have had besides: two grains, for all were rounded down. */
+            /* A larger share: shares are rounded to grains, so five more are allowed for. */
             double could =
                 (double)(routes[j].backlog_bytes + routes[j].share_bytes + 5 * GRAIN) / rate;
             earliest = could < earliest ? could : earliest;

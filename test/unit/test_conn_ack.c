@@ -136,7 +136,7 @@ TEST(acknowledged__no_rtt_sample_from_a_resent_frame)
 /** A frame that a later one has overtaken counts as lost when the reordering window has passed. */
 TEST(rawe_conn_detect_losses__a_young_gap_is_not_resent)
 {
-    const uint8_t second = 1; /* the frame behind the missing one */
+    const uint8_t second = 1;                         /* the frame behind the missing one */
     const uint64_t window_ns = net.config.reorder_ns; /* the round trip is not known yet */
     in_flight(2);
     net_queue_clear(&net.queue);
