@@ -47,6 +47,7 @@ QUICK = (
     ("memory",),
     ("many-ranks", "--quick"),
     ("batch-time", "--quick"),
+    ("programs/compare", "--quick"),
     ("rates/compare", "--quick"),
     ("several-nics/compare", "--quick", "--seconds", "1"),
 )

@@ -12,6 +12,7 @@ DRIVERS = {
     "app-runs": ("appruns.driver", "AppDriver"),
     "imb-runs": ("imbruns.driver", "ImbDriver"),
     "nas-runs": ("nasruns.driver", "NasDriver"),
+    "programs": ("programs_driver", "ProgramsDriver"),
     "rates": ("rates_driver", "RatesDriver"),
 }
 sys.path[:0] = [str(BENCH / folder) for folder in ("lib", *DRIVERS, "../test/lab")]
