@@ -30,6 +30,7 @@ void __wrap_rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns);
 void __wrap_rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
 {
     engine->counters.batches_sent += sent_by_flush;
+    engine->counters.frames_sent += sent_by_flush;
 }
 
 int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
@@ -62,7 +63,20 @@ static void take_over(void)
     (void)mca_btl_rawe_thread_service(&module, false);
 }
 
-FIXTURE(fake_set_up, fake_tear_down);
+/** MPI has made no call since the last check, long ago. */
+static void thread_set_up(void)
+{
+    fake_set_up();
+    mca_btl_rawe_state.thread_entries = mca_btl_rawe_engines_lock.entries;
+}
+
+/** The program has left MPI while messages were queued. */
+static void poll_early(void)
+{
+    atomic_store(&mca_btl_rawe_state.early_polls, 8);
+}
+
+FIXTURE(thread_set_up, fake_tear_down);
 
 TEST(thread_service__takes_no_more_than_a_little)
 {
@@ -325,6 +339,7 @@ TEST(thread_service__goes_on_until_the_asynchronous_thread_does)
 {
     atomic_store(&mca_btl_rawe_state.async_active, true);
     stage = MCA_BTL_RAWE_COMPAT_BEGINS;
+    poll_early();
     mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS_FAST);
     assert_int_equal(fake.wake_us, 1000);
     mpi_is_absent(1);
@@ -344,6 +359,7 @@ TEST(thread_service__goes_on_until_the_asynchronous_thread_does)
 TEST(thread_watch__wakes_it_after_an_interval)
 {
     mca_btl_rawe_params.progress_thread_ms = 2;
+    poll_early();
     mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS);
     assert_int_equal(fake.wake_us, 2 * 16 * 1000);
     mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS_FAST);
@@ -362,6 +378,7 @@ TEST(thread_watch_queue__wakes_it_soon_once_in_some_slow_polls)
     mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS);
     assert_int_equal(fake.wake_us, 2 * 16 * 1000);
     for (unsigned i = 0; i < 3; ++i) {
+        poll_early();
         mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS_SOON);
         assert_int_equal(fake.wake_us, 1000);
         fake.wake_us = -1;
@@ -374,4 +391,51 @@ TEST(thread_watch_queue__wakes_it_soon_once_in_some_slow_polls)
         assert_int_equal(fake.wake_us, -1);
         entries_meanwhile = 0;
     }
+}
+
+/** Messages are queued, and sent by MPI itself before the program computes. */
+TEST(thread_watch_queue__sets_no_timer_while_the_thread_polls)
+{
+    mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS);
+    assert_int_equal(fake.wake_us, 16 * 1000);
+    fake.wake_us = -1;
+    for (unsigned i = 0; i < 20; ++i) {
+        mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS);
+        mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS_SOON);
+        mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS_FAST);
+        mca_btl_rawe_engines_lock.entries++;
+        fake_ompi.now_ns += 16 * MS;
+        assert_int_equal(mca_btl_rawe_thread_service(&module, false), 16);
+    }
+    assert_int_equal(fake.wake_us, -1);
+}
+
+TEST(thread_service__stops_polling_when_the_program_computes)
+{
+    unsigned polls = 0;
+
+    mca_btl_rawe_engines_lock.entries++;
+    mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS);
+    while (mca_btl_rawe_thread_service(&module, false) != -1) {
+        fake_ompi.now_ns += 16 * MS;
+        assert_in_range(++polls, 1, 10);
+    }
+    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_IDLE);
+    assert_in_range(polls, 5, 10);
+}
+
+TEST(thread_watch_queue__wakes_it_soon_in_programs_that_poll_early)
+{
+    unsigned false_alarms = 0;
+
+    mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS_SOON);
+    assert_int_equal(fake.wake_us, 16 * 1000);
+    have_more_to_send(1); /* as the thread finds */
+    do {
+        fake.wake_us = -1;
+        mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS_SOON);
+        (void)mca_btl_rawe_thread_service(&module, false);
+        module.thread_mode = MCA_BTL_RAWE_THREAD_POLLS;
+    } while (fake.wake_us == 500 && ++false_alarms < 20);
+    assert_int_equal(false_alarms, 8);
 }

@@ -181,8 +181,10 @@ struct mca_btl_rawe_state {
     _Atomic uint32_t rounds;  /**< progress calls so far, wrapping */
     atomic_bool async_active; /**< the asynchronous progress thread exists */
     atomic_bool shared;       /**< other processes use the processor, as the thread found */
+    atomic_uint early_polls;  /**< how often the thread may still be woken early */
     /* btl_rawe_thread: service */
-    uint32_t thread_entries; /**< MPI's entries to the engines, as the thread last saw */
+    uint32_t thread_entries;   /**< MPI's entries to the engines, as the thread last saw */
+    uint64_t thread_active_ns; /**< when the thread last saw that there were more; 0: never */
 };
 
 extern struct mca_btl_rawe_state mca_btl_rawe_state;
