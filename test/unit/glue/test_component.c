@@ -370,9 +370,33 @@ TEST(component_progress__who_was_given_up_hears_of_it_by_a_new_connection)
     be_given_up(1);
 }
 
-/* ---- what is offered to coll/rawe: who takes part ---- */
-
 extern struct mca_btl_rawe_component mca_btl_rawe_component;
+
+static unsigned yields;
+
+int __wrap_sched_yield(void);
+
+int __wrap_sched_yield(void)
+{
+    yields++;
+    return 0;
+}
+
+/** The rank that this one waits for may wait for its processor. */
+TEST(component_progress__yields_where_others_use_the_processor)
+{
+    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    rawe_list_init(&mca_btl_rawe_state.complete);
+    yields = 0;
+    assert_int_equal(mca_btl_rawe_component.super.btl_progress(), 0);
+    assert_int_equal(yields, 0);
+    atomic_store(&mca_btl_rawe_state.shared, true);
+    assert_int_equal(mca_btl_rawe_component.super.btl_progress(), 0);
+    assert_int_equal(yields, 1);
+    atomic_store(&mca_btl_rawe_state.shared, false);
+}
+
+/* ---- what is offered to coll/rawe: who takes part ---- */
 
 static unsigned published, capabilities;
 

@@ -384,6 +384,10 @@ static int component_progress(void)
                       atomic_load_explicit(&state->links_wanted, memory_order_relaxed))) {
         mca_btl_rawe_modules_open_wanted();
     }
+    if (0 == received &&
+        OPAL_UNLIKELY(atomic_load_explicit(&state->shared, memory_order_relaxed))) {
+        sched_yield(); /* what this process waits for may wait for its processor */
+    }
     return (int)received;
 }
 
