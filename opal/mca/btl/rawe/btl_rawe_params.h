@@ -55,7 +55,7 @@
     X(progress_thread_ms, 1, 0, 1000, "milliseconds", ", 0: never", 6,                            \
       "How often a thread of its own serves frames that are held back, lost or to be "            \
       "acknowledged while the process is outside of MPI; while MPI makes progress it polls "      \
-      "every 4 (messages are held back) or 16 such intervals whether it still does")              \
+      "every 16 such intervals whether it still does, or every 4 after it left messages")         \
     X(peer_timeout, 30, 0, 86400, "seconds", ", 0: wait forever", 3,                              \
       "How long a peer may be utterly silent (computing is not silence: a thread of its own "     \
       "answers for it) before the job ends with an error. Fault-tolerant jobs (mpirun "            \
