@@ -10,6 +10,45 @@
 /* Over-relaxation factor of the sweeps (RNR-94-007). */
 #define LU_OMEGA 1.2
 
+static const struct nas_class classes[] = {
+    {'S',
+     12,
+     50,
+     0.5,
+     {1.6196343210976702e-02, 2.1976745164821318e-03, 1.5179927653399185e-03,
+      1.5029584435994323e-03, 3.4264073155896461e-02},
+     {6.4223319957960924e-04, 8.4144342047347926e-05, 5.8588269616485186e-05,
+      5.8474222595157350e-05, 1.3103347914111294e-03},
+     7.8418928865937083e+00},
+    {'W',
+     33,
+     300,
+     1.5e-3,
+     {0.1236511638192e+02, 0.1317228477799e+01, 0.2550120713095e+01, 0.2326187750252e+01,
+      0.2826799444189e+02},
+     {0.4867877144216e+00, 0.5064652880982e-01, 0.9281818101960e-01, 0.8570126542733e-01,
+      0.1084277417792e+01},
+     0.1161399311023e+02},
+    {'A',
+     64,
+     250,
+     2.0,
+     {7.7902107606689367e+02, 6.3402765259692870e+01, 1.9499249727292479e+02,
+      1.7845301160418537e+02, 1.8384760349464247e+03},
+     {2.9964085685471943e+01, 2.8194576365003349e+00, 7.3473412698774742e+00,
+      6.7139225687777051e+00, 7.0715315688392578e+01},
+     2.6030925604886277e+01},
+    {'B',
+     102,
+     250,
+     2.0,
+     {3.5532672969982736e+03, 2.6214750795310692e+02, 8.8333721850952190e+02,
+      7.7812774739425265e+02, 7.3087969592545314e+03},
+     {1.1401176380212709e+02, 8.1098963655421574e+00, 2.8480597317698308e+01,
+      2.5905394567832939e+01, 2.6054907504857413e+02},
+     4.7887162703308227e+01},
+};
+
 enum lu_side { LU_X_BEFORE, LU_X_AFTER, LU_Y_BEFORE, LU_Y_AFTER };
 
 /* The four 5x5 blocks of a point: its own and those of its neighbours on one side. */
@@ -40,16 +79,12 @@ enum { FACE_TAG = 1, SWEEP_TAG = 5 }; /* plus the side the message comes from */
 /* NPB's LU needs three points a rank: each face message carries two planes of them. */
 enum { LEAST_POINTS = 3 };
 
-/* Chooses the ranks along x and y. Returns 0, after a message on rank 0, if they do not fit. */
-static int divide(struct lu *lu, int rank, int processes, int grid_points)
+/* Choose the ranks along x and y. Returns 0, after a message, if they do not fit. */
+static int divide(struct lu *lu, int processes, int grid_points)
 {
     if (0 != (processes & (processes - 1))) {
-        if (0 == rank) {
-            fprintf(stderr,
-                    "lu: %d ranks; LU needs a power of two. Start it with -np 1, 2, 4, ...\n",
-                    processes);
-        }
-        return 0;
+        return nas_refuse("lu: %d ranks; LU needs a power of two. Start it with -np 1, 2, 4, ...\n",
+                          processes);
     }
     /* x gets the larger factor, as in NPB. */
     lu->ranks[0] = lu->ranks[1] = 1;
@@ -57,13 +92,9 @@ static int divide(struct lu *lu, int rank, int processes, int grid_points)
         lu->ranks[lu->ranks[0] > lu->ranks[1] ? 1 : 0] *= 2;
     }
     if (grid_points / lu->ranks[0] < LEAST_POINTS) {
-        if (0 == rank) {
-            fprintf(stderr,
-                    "lu: %d ranks leave less than %d of %d points to a rank. Use fewer ranks or a "
-                    "larger class.\n",
-                    processes, LEAST_POINTS, grid_points);
-        }
-        return 0;
+        return nas_refuse("lu: %d ranks leave less than %d of %d points to a rank. Use fewer ranks "
+                          "or a larger class.\n",
+                          processes, LEAST_POINTS, grid_points);
     }
     return 1;
 }
@@ -84,10 +115,7 @@ static void allocate_buffers(struct lu *lu)
     lu->faces_out = nas_allocate(face, sizeof *lu->faces_out);
 }
 
-/*
- * Divides the x-y plane among the ranks, which must be a power of two; returns 0, having said why
- * on rank 0, when they are not or when a rank would get too few points.
- */
+/* Divide the x-y plane among the ranks. Returns 0, after a message, if they do not fit. */
 static int lu_create(struct lu *lu, int grid_points, double time_step)
 {
     int rank, processes, place[2];
@@ -96,7 +124,7 @@ static int lu_create(struct lu *lu, int grid_points, double time_step)
     memset(lu, 0, sizeof *lu);
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &processes);
-    if (!divide(lu, rank, processes, grid_points)) {
+    if (!divide(lu, processes, grid_points)) {
         return 0;
     }
     lu->time_step = time_step;
@@ -112,16 +140,6 @@ static int lu_create(struct lu *lu, int grid_points, double time_step)
     nas_block_create(&lu->grid, size, origin, grid_points, 0);
     allocate_buffers(lu);
     return 1;
-}
-
-static void lu_destroy(struct lu *lu)
-{
-    nas_block_destroy(&lu->grid);
-    free(lu->plane);
-    free(lu->sums);
-    free(lu->line);
-    free(lu->faces_in);
-    free(lu->faces_out);
 }
 
 /* Sends the planes next to side `to`; the neighbour there keeps them as ghosts of side `from`. */
@@ -489,30 +507,12 @@ static void lu_residual(struct lu *lu)
     nas_block_residual(&lu->grid);
 }
 
-static void scale(struct nas_block *b, const double *from, double *to, double factor, double keep)
-{
-    for (int k = b->low[2]; k < b->high[2]; k++) {
-        for (int j = b->low[1]; j < b->high[1]; j++) {
-            ptrdiff_t at = nas_vat(b, b->low[0], j, k);
-
-            for (int m = 0; m < NAS_VARS; m++) {
-                const double *in = from + at + m * b->next_var;
-                double *out = to + at + m * b->next_var;
-
-                for (int i = 0; i < b->high[0] - b->low[0]; i++) {
-                    out[i] = keep * out[i] + factor * in[i];
-                }
-            }
-        }
-    }
-}
-
 /* One SSOR step: turns rhs into the update and adds it to u. */
 static void lu_step(struct lu *lu)
 {
     struct nas_block *b = &lu->grid;
 
-    scale(b, b->rhs, b->rhs, lu->time_step, 0.0);
+    nas_block_scale(b, b->rhs, b->rhs, lu->time_step, 0.0);
     for (int k = b->low[2]; k < b->high[2]; k++) {
         lu_make_blocks(lu, k, -1);
         lu_receive_lines(lu, k, LU_X_BEFORE, LU_Y_BEFORE);
@@ -525,7 +525,7 @@ static void lu_step(struct lu *lu)
         sweep_plane(lu, k, 1);
         lu_send_lines(lu, k, LU_X_BEFORE, LU_Y_BEFORE);
     }
-    scale(b, b->rhs, b->u, 1.0 / (LU_OMEGA * (2.0 - LU_OMEGA)), 1.0);
+    nas_block_scale(b, b->rhs, b->u, 1.0 / (LU_OMEGA * (2.0 - LU_OMEGA)), 1.0);
     lu_residual(lu);
 }
 
@@ -605,7 +605,7 @@ static void run_steps(struct lu *lu, struct nas_run *run)
 
     nas_block_initialize(&lu->grid);
     lu_residual(lu);
-    nas_block_add_residual(&lu->grid, sum);
+    nas_block_add_squares(&lu->grid, lu->grid.rhs, 0, sum);
     nas_norm(sum, lu->grid.global[0], run->residual);
 
     PMPI_Barrier(MPI_COMM_WORLD);
@@ -614,10 +614,8 @@ static void run_steps(struct lu *lu, struct nas_run *run)
     for (int step = 0; step < run->iterations; step++) {
         lu_step(lu);
     }
-    for (int m = 0; m < NAS_VARS; m++) {
-        sum[m] = 0.0;
-    }
-    nas_block_add_residual(&lu->grid, sum);
+    memset(sum, 0, sizeof sum);
+    nas_block_add_squares(&lu->grid, lu->grid.rhs, 0, sum);
     nas_norm(sum, lu->grid.global[0], run->residual);
     run->seconds = PMPI_Wtime() - start;
     run->usage = nas_mpi_clock_read();
@@ -632,7 +630,7 @@ int main(int argc, char **argv)
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (!nas_run_options(&run, "LU", nas_lu_class, argc, argv) ||
+    if (!nas_run_options(&run, "LU", classes, argc, argv) ||
         !lu_create(&lu, run.class_data->points, run.class_data->time_step)) {
         MPI_Finalize();
         return 2;
@@ -645,13 +643,12 @@ int main(int argc, char **argv)
         fflush(stdout);
     }
     run_steps(&lu, &run);
-    nas_block_add_error(&lu.grid, sum);
+    nas_block_add_squares(&lu.grid, lu.grid.u, 1, sum);
     nas_norm(sum, run.class_data->points, run.error);
     nas_block_derive(&lu.grid);
     run.surface = surface_integral(&lu);
     run.operations = operations(run.class_data->points, run.iterations);
     agrees = nas_run_report(&run);
-    lu_destroy(&lu);
     MPI_Finalize();
     return agrees ? 0 : 1;
 }

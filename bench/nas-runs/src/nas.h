@@ -29,15 +29,8 @@ struct nas_class {
     double time_step;
     double residual[NAS_VARS]; /* published root-mean-square of the right-hand side */
     double error[NAS_VARS];    /* published root-mean-square of (solution - exact) */
-    double surface;            /* published surface integral; LU only, 0 for SP */
+    double surface;            /* published surface integral; 0 in SP, which has none */
 };
-
-/* Returns the class of that name in either case, or a null pointer. */
-const struct nas_class *nas_lu_class(char name);
-const struct nas_class *nas_sp_class(char name);
-
-/* The exact solution at coordinates in [0, 1]^3. */
-void nas_exact(double x, double y, double z, double value[NAS_VARS]);
 
 /* The fourth-order dissipation reaches two points far. */
 enum { NAS_GHOST = 2 };
@@ -77,7 +70,6 @@ void nas_share(int points, int parts, int index, int *size, int *origin);
 /* Allocates the fields; u is 1 everywhere, rhs and forcing 0. Ends the job when memory is short. */
 void nas_block_create(struct nas_block *block, const int size[3], const int origin[3],
                       int grid_points, int with_sound);
-void nas_block_destroy(struct nas_block *block);
 
 /* Offset of a local point in a scalar field, and of its first variable in a five-variable field. */
 static inline ptrdiff_t nas_at(const struct nas_block *b, int i, int j, int k)
@@ -90,9 +82,6 @@ static inline ptrdiff_t nas_vat(const struct nas_block *b, int i, int j, int k)
     return (i + NAS_GHOST) + (j + NAS_GHOST) * b->vstep[1] + (k + NAS_GHOST) * b->vstep[2];
 }
 
-/* The exact solution at a local point; ghosts included. */
-void nas_block_exact(const struct nas_block *block, int i, int j, int k, double value[NAS_VARS]);
-
 /* Sets u: exact on the boundary, transfinite interpolation of it inside (RNR-94-007). */
 void nas_block_initialize(struct nas_block *block);
 
@@ -104,9 +93,14 @@ void nas_block_derive(struct nas_block *block);
 double *nas_block_copy_planes(struct nas_block *block, int axis, int first, double *buffer,
                               int to_buffer);
 
-/* Adds this block's sum of squares of (u - exact) and of rhs over inner points. */
-void nas_block_add_error(const struct nas_block *block, double sum[NAS_VARS]);
-void nas_block_add_residual(const struct nas_block *block, double sum[NAS_VARS]);
+/* Add to `sum` the squares of a field over the inner points, after the exact solution has been
+ * subtracted from it if asked to. */
+void nas_block_add_squares(const struct nas_block *block, const double *field, int minus_exact,
+                           double sum[NAS_VARS]);
+
+/* Set `to` to keep * to + factor * from, at the inner points. */
+void nas_block_scale(const struct nas_block *block, const double *from, double *to, double factor,
+                     double keep);
 
 /* Sets forcing from the exact solution; overwrites u and rhs. */
 void nas_block_make_forcing(struct nas_block *block);
@@ -143,12 +137,15 @@ struct nas_run {
     struct nas_mpi_usage usage;
 };
 
+/* Print a message on rank 0. Returns 0. */
+int nas_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /*
- * Reads "CLASS [ITERATIONS]". Fills class_data and iterations of *run and returns 1; prints what is
- * wrong (on rank 0) and returns 0 otherwise.
+ * Read "CLASS [ITERATIONS]" into class_data and iterations of a zeroed *run, and return 1. Returns 0
+ * after a message if they are wrong.
  */
-int nas_run_options(struct nas_run *run, const char *benchmark,
-                    const struct nas_class *(*find)(char), int argc, char **argv);
+int nas_run_options(struct nas_run *run, const char *benchmark, const struct nas_class classes[4],
+                    int argc, char **argv);
 
 /*
  * Divides the summed squares of all ranks by the number of inner points and takes the root.

@@ -8,7 +8,28 @@
 
 #include "nas.h"
 
-/* Storage of a grid box, its starting values, derived fields, and norms. */
+const double nas_dissipation[3] = {0.75, 0.75, 1.0};
+
+/* Coefficients of 1; x, y, z; their squares; cubes; fourth powers (RNR-94-007). */
+static const double exact_coefficient[NAS_VARS][13] = {
+    {2.0, 0.0, 0.0, 4.0, 5.0, 3.0, 0.5, 0.02, 0.01, 0.03, 0.5, 0.4, 0.3},
+    {1.0, 0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 0.01, 0.03, 0.02, 0.4, 0.3, 0.5},
+    {2.0, 2.0, 0.0, 0.0, 0.0, 2.0, 3.0, 0.04, 0.03, 0.05, 0.3, 0.5, 0.4},
+    {2.0, 2.0, 0.0, 0.0, 0.0, 2.0, 3.0, 0.03, 0.05, 0.04, 0.2, 0.1, 0.3},
+    {5.0, 4.0, 3.0, 2.0, 0.1, 0.4, 0.3, 0.05, 0.04, 0.03, 0.1, 0.3, 0.2},
+};
+
+/* Set `value` to the exact solution at coordinates in [0, 1]^3. */
+static void exact_at(double x, double y, double z, double value[NAS_VARS])
+{
+    for (int m = 0; m < NAS_VARS; m++) {
+        const double *c = exact_coefficient[m];
+
+        value[m] = c[0] + x * (c[1] + x * (c[4] + x * (c[7] + x * c[10]))) +
+                   y * (c[2] + y * (c[5] + y * (c[8] + y * c[11]))) +
+                   z * (c[3] + z * (c[6] + z * (c[9] + z * c[12])));
+    }
+}
 
 void *nas_allocate(size_t count, size_t size)
 {
@@ -81,32 +102,17 @@ void nas_block_create(struct nas_block *block, const int size[3], const int orig
     }
 }
 
-void nas_block_destroy(struct nas_block *block)
-{
-    free(block->u);
-    free(block->rhs);
-    free(block->forcing);
-    free(block->rho_inverse);
-    for (int axis = 0; axis < 3; axis++) {
-        free(block->velocity[axis]);
-    }
-    free(block->kinetic);
-    free(block->pressure);
-    free(block->sound);
-    memset(block, 0, sizeof *block);
-}
-
 static double coordinate(const struct nas_block *block, int axis, int index)
 {
     return (block->origin[axis] + index) / (double)(block->global[axis] - 1);
 }
 
-void nas_block_exact(const struct nas_block *block, int i, int j, int k, double value[NAS_VARS])
+static void block_exact(const struct nas_block *block, int i, int j, int k, double value[NAS_VARS])
 {
-    nas_exact(coordinate(block, 0, i), coordinate(block, 1, j), coordinate(block, 2, k), value);
+    exact_at(coordinate(block, 0, i), coordinate(block, 1, j), coordinate(block, 2, k), value);
 }
 
-static int on_boundary(const struct nas_block *block, int i, int j, int k)
+static int is_on_boundary(const struct nas_block *block, int i, int j, int k)
 {
     const int index[3] = {i, j, k};
 
@@ -128,9 +134,9 @@ static void interpolate(const double position[3], double value[NAS_VARS])
 
         memcpy(face, position, sizeof face);
         face[axis] = 0.0;
-        nas_exact(face[0], face[1], face[2], first);
+        exact_at(face[0], face[1], face[2], first);
         face[axis] = 1.0;
-        nas_exact(face[0], face[1], face[2], last);
+        exact_at(face[0], face[1], face[2], last);
         for (int m = 0; m < NAS_VARS; m++) {
             along[axis][m] = (1.0 - position[axis]) * first[m] + position[axis] * last[m];
         }
@@ -139,6 +145,15 @@ static void interpolate(const double position[3], double value[NAS_VARS])
         double x = along[0][m], y = along[1][m], z = along[2][m];
 
         value[m] = x + y + z - x * y - y * z - z * x + x * y * z;
+    }
+}
+
+static void set_u(struct nas_block *block, int i, int j, int k, const double value[NAS_VARS])
+{
+    double *u = block->u + nas_vat(block, i, j, k);
+
+    for (int m = 0; m < NAS_VARS; m++) {
+        u[m * block->next_var] = value[m];
     }
 }
 
@@ -152,19 +167,16 @@ void nas_block_initialize(struct nas_block *block)
         for (int j = 0; j < block->size[1]; j++) {
             for (int i = 0; i < block->size[0]; i++) {
                 double value[NAS_VARS];
-                double *u = block->u + nas_vat(block, i, j, k);
 
-                if (on_boundary(block, i, j, k)) {
-                    nas_block_exact(block, i, j, k, value);
+                if (is_on_boundary(block, i, j, k)) {
+                    block_exact(block, i, j, k, value);
                 } else {
                     const double position[3] = {coordinate(block, 0, i), coordinate(block, 1, j),
                                                 coordinate(block, 2, k)};
 
                     interpolate(position, value);
                 }
-                for (int m = 0; m < NAS_VARS; m++) {
-                    u[m * block->next_var] = value[m];
-                }
+                set_u(block, i, j, k, value);
             }
         }
     }
@@ -239,36 +251,22 @@ double *nas_block_copy_planes(struct nas_block *b, int axis, int first, double *
     return buffer;
 }
 
-void nas_block_add_error(const struct nas_block *block, double sum[NAS_VARS])
+void nas_block_add_squares(const struct nas_block *block, const double *field, int minus_exact,
+                           double sum[NAS_VARS])
 {
     for (int k = block->low[2]; k < block->high[2]; k++) {
         for (int j = block->low[1]; j < block->high[1]; j++) {
             for (int i = block->low[0]; i < block->high[0]; i++) {
-                double exact[NAS_VARS];
-                const double *u = block->u + nas_vat(block, i, j, k);
+                double exact[NAS_VARS] = {0.0};
+                const double *value = field + nas_vat(block, i, j, k);
 
-                nas_block_exact(block, i, j, k, exact);
+                if (minus_exact) {
+                    block_exact(block, i, j, k, exact);
+                }
                 for (int m = 0; m < NAS_VARS; m++) {
-                    double difference = u[m * block->next_var] - exact[m];
+                    double difference = value[m * block->next_var] - exact[m];
 
                     sum[m] += difference * difference;
-                }
-            }
-        }
-    }
-}
-
-void nas_block_add_residual(const struct nas_block *block, double sum[NAS_VARS])
-{
-    for (int k = block->low[2]; k < block->high[2]; k++) {
-        for (int j = block->low[1]; j < block->high[1]; j++) {
-            for (int i = block->low[0]; i < block->high[0]; i++) {
-                const double *rhs = block->rhs + nas_vat(block, i, j, k);
-
-                for (int m = 0; m < NAS_VARS; m++) {
-                    double value = rhs[m * block->next_var];
-
-                    sum[m] += value * value;
                 }
             }
         }
@@ -439,12 +437,9 @@ void nas_block_make_forcing(struct nas_block *block)
         for (int j = -NAS_GHOST; j < block->size[1] + NAS_GHOST; j++) {
             for (int i = -NAS_GHOST; i < block->size[0] + NAS_GHOST; i++) {
                 double value[NAS_VARS];
-                double *u = block->u + nas_vat(block, i, j, k);
 
-                nas_block_exact(block, i, j, k, value);
-                for (int m = 0; m < NAS_VARS; m++) {
-                    u[m * block->next_var] = value[m];
-                }
+                block_exact(block, i, j, k, value);
+                set_u(block, i, j, k, value);
             }
         }
     }
@@ -453,5 +448,24 @@ void nas_block_make_forcing(struct nas_block *block)
     nas_block_residual(block);
     for (size_t n = 0; n < block->points * NAS_VARS; n++) {
         block->forcing[n] = -block->rhs[n];
+    }
+}
+
+void nas_block_scale(const struct nas_block *b, const double *from, double *to, double factor,
+                     double keep)
+{
+    for (int k = b->low[2]; k < b->high[2]; k++) {
+        for (int j = b->low[1]; j < b->high[1]; j++) {
+            ptrdiff_t at = nas_vat(b, b->low[0], j, k);
+
+            for (int m = 0; m < NAS_VARS; m++) {
+                const double *in = from + at + m * b->next_var;
+                double *out = to + at + m * b->next_var;
+
+                for (int i = 0; i < b->high[0] - b->low[0]; i++) {
+                    out[i] = keep * out[i] + factor * in[i];
+                }
+            }
+        }
     }
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Turns a finished run into the lines NPB prints, with the verdict of its verification. */
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <mpi.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,33 +18,43 @@
 #define NAS_COMPILE_FLAGS "unknown"
 #endif
 
-int nas_run_options(struct nas_run *run, const char *benchmark,
-                    const struct nas_class *(*find)(char), int argc, char **argv)
+int nas_refuse(const char *format, ...)
 {
+    va_list arguments;
     int rank;
-    char *end = NULL;
 
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    va_start(arguments, format);
+    if (0 == rank) {
+        vfprintf(stderr, format, arguments);
+    }
+    va_end(arguments);
+    return 0;
+}
+
+int nas_run_options(struct nas_run *run, const char *benchmark, const struct nas_class classes[4],
+                    int argc, char **argv)
+{
     run->benchmark = benchmark;
-    run->class_data = argc >= 2 && 1 == strlen(argv[1]) ? find(argv[1][0]) : NULL;
-    if (NULL == run->class_data || argc > 3) {
-        if (0 == rank) {
-            fprintf(stderr, "usage: %s CLASS [ITERATIONS]\n  CLASS is one of S, W, A, B%s%s\n",
-                    argv[0], argc >= 2 ? "; not " : "", argc >= 2 ? argv[1] : "");
+    for (int n = 0; n < 4 && argc >= 2 && 1 == strlen(argv[1]); n++) {
+        if (classes[n].name == toupper((unsigned char)argv[1][0])) {
+            run->class_data = &classes[n];
         }
-        return 0;
+    }
+    if (NULL == run->class_data || argc > 3) {
+        return nas_refuse("usage: %s CLASS [ITERATIONS]\n  CLASS is one of S, W, A, B%s%s\n",
+                          argv[0], argc >= 2 ? "; not " : "", argc >= 2 ? argv[1] : "");
     }
     run->iterations = run->class_data->iterations;
     if (3 == argc) {
+        char *end = NULL;
+
         errno = 0;
         long wanted = strtol(argv[2], &end, 10);
 
         if (0 != errno || end == argv[2] || '\0' != *end || wanted < 1 || wanted > 1000000) {
-            if (0 == rank) {
-                fprintf(stderr, "%s: ITERATIONS is \"%s\"; it must be a number from 1 to 1000000\n",
-                        argv[0], argv[2]);
-            }
-            return 0;
+            return nas_refuse("%s: ITERATIONS is \"%s\"; it must be a number from 1 to 1000000\n",
+                              argv[0], argv[2]);
         }
         run->iterations = (int)wanted;
     }
