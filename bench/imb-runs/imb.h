@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of rawe-imb share: options, the table of benchmarks, and the state of one run. */
+/* Shared by the files of rawe-imb: options, the table of benchmarks, and the state of one run. */
 #ifndef RAWE_IMB_H
 #define RAWE_IMB_H
 
@@ -107,13 +107,16 @@ extern const int imb_point_to_point_count;
 extern const struct imb_benchmark imb_collectives[];
 extern const int imb_collectives_count;
 
-/* Contents that differ by sender, receiver and round; `to` is -1 where all get the same. */
+/* Space for one message in each direction, and its contents. */
+void imb_space_one(struct imb_run *run, size_t *send, size_t *receive);
+void imb_fill_one(struct imb_run *run);
+/* Fill a buffer with contents that differ by sender, receiver and round; `to` is -1 if all get the same. */
 void imb_pattern_fill(unsigned char *buffer, size_t bytes, int from, int to, int round);
-/* Number of bytes that differ from that pattern. */
+/* Return the number of bytes that differ from that pattern. */
 size_t imb_pattern_compare(const unsigned char *buffer, size_t bytes, int from, int to, int round);
 /* Fill a reduction's vector with small whole numbers, whose sums are exact in any order. */
 void imb_numbers_fill(float *buffer, size_t count, int rank, int round);
-/* Wrong bytes in the sum over `size` ranks, from element `first` of the reduced vector on. */
+/* Return the number of wrong bytes in the sum over `size` ranks, from element `first` of the reduced vector on. */
 size_t imb_numbers_compare(const float *buffer, size_t first, size_t count, int size, int round);
 
 #endif

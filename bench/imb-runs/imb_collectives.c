@@ -4,51 +4,37 @@
 
 /* --- Buffers --------------------------------------------------------------------------------- */
 
-static void space_none(struct imb_run *run, size_t *send, size_t *receive)
+/* Equal blocks, handed over by counts and displacements in the v-collectives. */
+static void share_blocks(const struct imb_run *run)
 {
-    *send = 0;
-    *receive = 0;
-}
-
-static void space_same(struct imb_run *run, size_t *send, size_t *receive)
-{
-    *send = run->bytes;
-    *receive = run->bytes;
+    for (int i = 0; i < run->size; i++) {
+        run->counts[i] = (int)run->bytes;
+        run->displacements[i] = (int)((size_t)i * run->bytes);
+    }
 }
 
 static void space_gathered(struct imb_run *run, size_t *send, size_t *receive)
 {
     *send = run->bytes;
     *receive = run->bytes * (size_t)run->size;
+    share_blocks(run);
 }
 
 static void space_scattered(struct imb_run *run, size_t *send, size_t *receive)
 {
     *send = run->bytes * (size_t)run->size;
     *receive = run->bytes;
+    share_blocks(run);
 }
 
 static void space_all(struct imb_run *run, size_t *send, size_t *receive)
 {
     *send = run->bytes * (size_t)run->size;
     *receive = *send;
+    share_blocks(run);
 }
 
 /* --- Contents -------------------------------------------------------------------------------- */
-
-static void fill_none(struct imb_run *run)
-{
-}
-
-static size_t verify_none(const struct imb_run *run)
-{
-    return 0;
-}
-
-static void fill_block(struct imb_run *run)
-{
-    imb_pattern_fill(run->send, run->bytes, run->rank, -1, run->round);
-}
 
 static void fill_block_for_each(struct imb_run *run)
 {
@@ -177,35 +163,8 @@ static size_t verify_reduce_scatter_block(const struct imb_run *run)
 
 static void space_shared(struct imb_run *run, size_t *send, size_t *receive)
 {
-    space_same(run, send, receive);
+    imb_space_one(run, send, receive);
     share_elements(run);
-}
-
-/* Equal blocks, handed over by counts and displacements. */
-static void share_blocks(const struct imb_run *run)
-{
-    for (int i = 0; i < run->size; i++) {
-        run->counts[i] = (int)run->bytes;
-        run->displacements[i] = i * (int)run->bytes;
-    }
-}
-
-static void space_gathered_v(struct imb_run *run, size_t *send, size_t *receive)
-{
-    space_gathered(run, send, receive);
-    share_blocks(run);
-}
-
-static void space_scattered_v(struct imb_run *run, size_t *send, size_t *receive)
-{
-    space_scattered(run, send, receive);
-    share_blocks(run);
-}
-
-static void space_all_v(struct imb_run *run, size_t *send, size_t *receive)
-{
-    space_all(run, send, receive);
-    share_blocks(run);
 }
 
 static void allgather(struct imb_run *run)
@@ -264,25 +223,26 @@ static void alltoallv(struct imb_run *run)
 #define MPBENCH_REDUCTION IMB_LAYOUT_COLLECTIVE, IMB_REDUCTION, 1, 1
 
 const struct imb_benchmark imb_collectives[] = {
-    {"Bcast", SYNC, space_same, bcast, fill_block, verify_bcast, NULL},
-    {"Allreduce", SYNC_REDUCTION, space_same, allreduce, fill_numbers, verify_allreduce, NULL},
-    {"Reduce", SYNC_REDUCTION, space_same, reduce, fill_numbers, verify_reduce, NULL},
+    {"Bcast", SYNC, imb_space_one, bcast, imb_fill_one, verify_bcast, NULL},
+    {"Allreduce", SYNC_REDUCTION, imb_space_one, allreduce, fill_numbers, verify_allreduce, NULL},
+    {"Reduce", SYNC_REDUCTION, imb_space_one, reduce, fill_numbers, verify_reduce, NULL},
     {"Reduce_scatter", SYNC_REDUCTION, space_shared, reduce_scatter, fill_numbers,
      verify_reduce_scatter, NULL},
     {"Reduce_scatter_block", SYNC_REDUCTION, space_shared, reduce_scatter_block, fill_numbers,
      verify_reduce_scatter_block, NULL},
-    {"Allgather", SYNC, space_gathered, allgather, fill_block, verify_allgather, NULL},
-    {"Allgatherv", SYNC, space_gathered_v, allgatherv, fill_block, verify_allgather, NULL},
-    {"Gather", SYNC, space_gathered, gather, fill_block, verify_gather, NULL},
-    {"Gatherv", SYNC, space_gathered_v, gatherv, fill_block, verify_gather, NULL},
+    {"Allgather", SYNC, space_gathered, allgather, imb_fill_one, verify_allgather, NULL},
+    {"Allgatherv", SYNC, space_gathered, allgatherv, imb_fill_one, verify_allgather, NULL},
+    {"Gather", SYNC, space_gathered, gather, imb_fill_one, verify_gather, NULL},
+    {"Gatherv", SYNC, space_gathered, gatherv, imb_fill_one, verify_gather, NULL},
     {"Scatter", SYNC, space_scattered, scatter, fill_block_for_each, verify_scatter, NULL},
-    {"Scatterv", SYNC, space_scattered_v, scatterv, fill_block_for_each, verify_scatter, NULL},
+    {"Scatterv", SYNC, space_scattered, scatterv, fill_block_for_each, verify_scatter, NULL},
     {"Alltoall", SYNC, space_all, alltoall, fill_block_for_each, verify_alltoall, NULL},
-    {"Alltoallv", SYNC, space_all_v, alltoallv, fill_block_for_each, verify_alltoall, NULL},
-    {"Barrier", IMB_LAYOUT_BARRIER, 0, 1, 0, space_none, barrier, fill_none, verify_none, NULL},
-    {"MpBroadcast", MPBENCH, space_same, bcast, fill_block, verify_bcast, barrier},
-    {"MpReduce", MPBENCH_REDUCTION, space_same, reduce, fill_numbers, verify_reduce, barrier},
-    {"MpAllreduce", MPBENCH_REDUCTION, space_same, allreduce, fill_numbers, verify_allreduce,
+    {"Alltoallv", SYNC, space_all, alltoallv, fill_block_for_each, verify_alltoall, NULL},
+    {"Barrier", IMB_LAYOUT_BARRIER, 0, 1, 0, imb_space_one, barrier, imb_fill_one, verify_bcast,
+     NULL},
+    {"MpBroadcast", MPBENCH, imb_space_one, bcast, imb_fill_one, verify_bcast, barrier},
+    {"MpReduce", MPBENCH_REDUCTION, imb_space_one, reduce, fill_numbers, verify_reduce, barrier},
+    {"MpAllreduce", MPBENCH_REDUCTION, imb_space_one, allreduce, fill_numbers, verify_allreduce,
      barrier},
     {"MpAlltoall", MPBENCH, space_all, alltoall, fill_block_for_each, verify_alltoall, barrier},
 };

@@ -8,7 +8,7 @@
 #define TAG_REPLY 2
 #define LINE_BYTES 64 /* of a cache */
 
-static void space_one(struct imb_run *run, size_t *send, size_t *receive)
+void imb_space_one(struct imb_run *run, size_t *send, size_t *receive)
 {
     *send = run->bytes;
     *receive = run->bytes;
@@ -33,43 +33,38 @@ static void space_window(struct imb_run *run, size_t *send, size_t *receive)
     *receive = window_place(run, 0, run->buffers - 1) + run->bytes;
 }
 
-static void fill_one(struct imb_run *run)
+void imb_fill_one(struct imb_run *run)
 {
     imb_pattern_fill(run->send, run->bytes, run->rank, -1, run->round);
 }
 
 /* --- PingPong: one message there, one back ------------------------------------------------- */
 
-static void ping_pong(struct imb_run *run)
+static void ping_pong_from(struct imb_run *run, int source)
 {
     int count = (int)run->bytes;
     if (run->rank == 0) {
         MPI_Send(run->send, count, MPI_BYTE, 1, TAG_DATA, run->comm);
-        MPI_Recv(run->receive, count, MPI_BYTE, 1, TAG_DATA, run->comm, MPI_STATUS_IGNORE);
-    } else {
-        MPI_Recv(run->receive, count, MPI_BYTE, 0, TAG_DATA, run->comm, MPI_STATUS_IGNORE);
+    }
+    MPI_Recv(run->receive, count, MPI_BYTE, source, TAG_DATA, run->comm, MPI_STATUS_IGNORE);
+    if (run->rank != 0) {
         MPI_Send(run->send, count, MPI_BYTE, 0, TAG_DATA, run->comm);
     }
+}
+
+static void ping_pong(struct imb_run *run)
+{
+    ping_pong_from(run, 1 - run->rank);
+}
+
+static void ping_pong_any(struct imb_run *run)
+{
+    ping_pong_from(run, MPI_ANY_SOURCE);
 }
 
 static size_t verify_from_peer(const struct imb_run *run)
 {
     return imb_pattern_compare(run->receive, run->bytes, 1 - run->rank, -1, run->round);
-}
-
-/* Ping-pong that receives with MPI_ANY_SOURCE. */
-static void ping_pong_any(struct imb_run *run)
-{
-    int count = (int)run->bytes;
-    if (run->rank == 0) {
-        MPI_Send(run->send, count, MPI_BYTE, 1, TAG_DATA, run->comm);
-        MPI_Recv(run->receive, count, MPI_BYTE, MPI_ANY_SOURCE, TAG_DATA, run->comm,
-                 MPI_STATUS_IGNORE);
-    } else {
-        MPI_Recv(run->receive, count, MPI_BYTE, MPI_ANY_SOURCE, TAG_DATA, run->comm,
-                 MPI_STATUS_IGNORE);
-        MPI_Send(run->send, count, MPI_BYTE, 0, TAG_DATA, run->comm);
-    }
 }
 
 /* --- PingPing: both send at the same time --------------------------------------------------- */
@@ -228,14 +223,21 @@ static size_t verify_one_way_window(const struct imb_run *run)
 /* --- Isend, SendCall: how long MPI_Isend and MPI_Send keep their caller -------------------------
  * The reply lets each call start on an idle connection with the receive already posted. */
 
-static void isend_call(struct imb_run *run)
+/* Time one call: MPI_Isend if `request` is not NULL, else MPI_Send. */
+static void timed_send(struct imb_run *run, MPI_Request *request)
 {
     int count = (int)run->bytes;
     if (run->rank == 0) {
         double start = MPI_Wtime();
-        MPI_Isend(run->send, count, MPI_BYTE, 1, TAG_DATA, run->comm, &run->requests[0]);
+        if (request != NULL) {
+            MPI_Isend(run->send, count, MPI_BYTE, 1, TAG_DATA, run->comm, request);
+        } else {
+            MPI_Send(run->send, count, MPI_BYTE, 1, TAG_DATA, run->comm);
+        }
         run->call_seconds[run->iteration] = MPI_Wtime() - start;
-        MPI_Wait(&run->requests[0], MPI_STATUS_IGNORE);
+        if (request != NULL) {
+            MPI_Wait(request, MPI_STATUS_IGNORE);
+        }
         reply_receive(run);
     } else {
         MPI_Recv(run->receive, count, MPI_BYTE, 0, TAG_DATA, run->comm, MPI_STATUS_IGNORE);
@@ -243,18 +245,14 @@ static void isend_call(struct imb_run *run)
     }
 }
 
+static void isend_call(struct imb_run *run)
+{
+    timed_send(run, &run->requests[0]);
+}
+
 static void send_call(struct imb_run *run)
 {
-    int count = (int)run->bytes;
-    if (run->rank == 0) {
-        double start = MPI_Wtime();
-        MPI_Send(run->send, count, MPI_BYTE, 1, TAG_DATA, run->comm);
-        run->call_seconds[run->iteration] = MPI_Wtime() - start;
-        reply_receive(run);
-    } else {
-        MPI_Recv(run->receive, count, MPI_BYTE, 0, TAG_DATA, run->comm, MPI_STATUS_IGNORE);
-        reply_send(run);
-    }
+    timed_send(run, NULL);
 }
 
 static size_t verify_one_way(const struct imb_run *run)
@@ -337,11 +335,11 @@ static size_t verify_cold(const struct imb_run *run)
 #define CALL IMB_LAYOUT_CALL, IMB_PAIR, 1, 1
 
 const struct imb_benchmark imb_point_to_point[] = {
-    {"PingPong", PAIR(2, 1), space_one, ping_pong, fill_one, verify_from_peer, NULL},
-    {"PingPing", PAIR(1, 1), space_one, ping_ping, fill_one, verify_from_peer, NULL},
-    {"Sendrecv", IMB_LAYOUT_PARALLEL, 0, 1, 2, space_one, send_receive, fill_one, verify_from_left,
-     NULL},
-    {"Exchange", IMB_LAYOUT_PARALLEL, 0, 1, 4, space_two, exchange, fill_one, verify_exchange,
+    {"PingPong", PAIR(2, 1), imb_space_one, ping_pong, imb_fill_one, verify_from_peer, NULL},
+    {"PingPing", PAIR(1, 1), imb_space_one, ping_ping, imb_fill_one, verify_from_peer, NULL},
+    {"Sendrecv", IMB_LAYOUT_PARALLEL, 0, 1, 2, imb_space_one, send_receive, imb_fill_one,
+     verify_from_left, NULL},
+    {"Exchange", IMB_LAYOUT_PARALLEL, 0, 1, 4, space_two, exchange, imb_fill_one, verify_exchange,
      NULL},
     {"Uniband", STREAM(0, 1), space_window, one_way_band, fill_window, verify_one_way_window, NULL},
     {"Biband", STREAM(0, 2), space_window, two_way_band, fill_window, verify_window, NULL},
@@ -349,16 +347,19 @@ const struct imb_benchmark imb_point_to_point[] = {
      verify_one_way_window, NULL},
     {"BibandCold", STREAM(IMB_COLD, 2), space_window, two_way_band, fill_window, verify_window,
      NULL},
-    {"Isend", CALL, space_one, isend_call, fill_one, verify_one_way, NULL},
-    {"SendCall", CALL, space_one, send_call, fill_one, verify_one_way, NULL},
-    {"PingPongAnySource", PAIR(2, 1), space_one, ping_pong_any, fill_one, verify_from_peer, NULL},
-    {"PingPingAnySource", PAIR(1, 1), space_one, ping_ping_any, fill_one, verify_from_peer, NULL},
-    {"CacheHot", PAIR(2, 1), space_one, ping_pong, fill_one, verify_from_peer, NULL},
+    {"Isend", CALL, imb_space_one, isend_call, imb_fill_one, verify_one_way, NULL},
+    {"SendCall", CALL, imb_space_one, send_call, imb_fill_one, verify_one_way, NULL},
+    {"PingPongAnySource", PAIR(2, 1), imb_space_one, ping_pong_any, imb_fill_one, verify_from_peer,
+     NULL},
+    {"PingPingAnySource", PAIR(1, 1), imb_space_one, ping_ping_any, imb_fill_one, verify_from_peer,
+     NULL},
+    {"CacheHot", PAIR(2, 1), imb_space_one, ping_pong, imb_fill_one, verify_from_peer, NULL},
     {"CacheCold", PAIR(2, 1), space_cold, cold_ping_pong, fill_cold, verify_cold, NULL},
-    {"MpBandwidth", PAIR(1, 1), space_one, send_one_way, fill_one, verify_one_way, reply_once},
-    {"MpBidirectional", PAIR(1, 2), space_one, ping_ping, fill_one, verify_from_peer, NULL},
-    {"MpRoundtrip", PAIR(1, 2), space_one, ping_pong, fill_one, verify_from_peer, NULL},
-    {"MpLatency", IMB_LAYOUT_SINGLE, IMB_PAIR | IMB_CALLER, 1, 1, space_one, send_one_way, fill_one,
-     verify_one_way, reply_once},
+    {"MpBandwidth", PAIR(1, 1), imb_space_one, send_one_way, imb_fill_one, verify_one_way,
+     reply_once},
+    {"MpBidirectional", PAIR(1, 2), imb_space_one, ping_ping, imb_fill_one, verify_from_peer, NULL},
+    {"MpRoundtrip", PAIR(1, 2), imb_space_one, ping_pong, imb_fill_one, verify_from_peer, NULL},
+    {"MpLatency", IMB_LAYOUT_SINGLE, IMB_PAIR | IMB_CALLER, 1, 1, imb_space_one, send_one_way,
+     imb_fill_one, verify_one_way, reply_once},
 };
 const int imb_point_to_point_count = sizeof(imb_point_to_point) / sizeof(imb_point_to_point[0]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rawe-imb: the patterns, options and output layout of IMB-MPI1, for hosts that lack it. */
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,7 +234,7 @@ static void print_rule(const struct imb_benchmark *benchmark)
     printf("%.*s\n", width, imb_rule);
 }
 
-/* Output in IMB's layout; rank 0 of MPI_COMM_WORLD calls these. */
+/* Rank 0 of MPI_COMM_WORLD prints. */
 static void print_banner(const struct imb_options *options, int argc, char **argv)
 {
     struct utsname machine;
@@ -270,6 +271,16 @@ static void print_banner(const struct imb_options *options, int argc, char **arg
     fflush(stdout);
 }
 
+/* Heads of the columns behind #repetitions. */
+static const char *const columns[] = {
+    [IMB_LAYOUT_SINGLE] = "      t[usec]   Mbytes/sec",
+    [IMB_LAYOUT_PARALLEL] = "  t_min[usec]  t_max[usec]  t_avg[usec]   Mbytes/sec",
+    [IMB_LAYOUT_COLLECTIVE] = "  t_min[usec]  t_max[usec]  t_avg[usec]",
+    [IMB_LAYOUT_BARRIER] = "  t_min[usec]  t_max[usec]  t_avg[usec]",
+    [IMB_LAYOUT_RATE] = "   Mbytes/sec      Msg/sec",
+    [IMB_LAYOUT_CALL] = "      t[usec]  t_median[usec]",
+};
+
 static void print_header(const struct imb_benchmark *benchmark, const struct imb_options *options,
                          int size, int waiting)
 {
@@ -283,26 +294,8 @@ static void print_header(const struct imb_benchmark *benchmark, const struct imb
     if (benchmark->layout != IMB_LAYOUT_BARRIER) {
         printf("%13s", "#bytes");
     }
-    printf("%13s", "#repetitions");
-    switch (benchmark->layout) {
-    case IMB_LAYOUT_SINGLE:
-        printf("%13s%13s", "t[usec]", "Mbytes/sec");
-        break;
-    case IMB_LAYOUT_PARALLEL:
-        printf("%13s%13s%13s%13s", "t_min[usec]", "t_max[usec]", "t_avg[usec]", "Mbytes/sec");
-        break;
-    case IMB_LAYOUT_COLLECTIVE:
-    case IMB_LAYOUT_BARRIER:
-        printf("%13s%13s%13s", "t_min[usec]", "t_max[usec]", "t_avg[usec]");
-        break;
-    case IMB_LAYOUT_RATE:
-        printf("%13s%13s", "Mbytes/sec", "Msg/sec");
-        break;
-    case IMB_LAYOUT_CALL:
-        printf("%13s%16s", "t[usec]", "t_median[usec]");
-        break;
-    }
-    printf("%s\n", options->check ? "      defects" : "");
+    printf("%13s%s%s\n", "#repetitions", columns[benchmark->layout],
+           options->check ? "      defects" : "");
     fflush(stdout);
 }
 
@@ -321,20 +314,18 @@ static void print_result(const struct imb_benchmark *benchmark, const struct imb
     case IMB_LAYOUT_SINGLE:
         printf("%13.3f%13.2f", result->max_s * 1e6, megabytes);
         break;
-    case IMB_LAYOUT_PARALLEL:
-        printf("%13.3f%13.3f%13.3f%13.2f", result->min_s * 1e6, result->max_s * 1e6,
-               result->average_s * 1e6, megabytes);
-        break;
-    case IMB_LAYOUT_COLLECTIVE:
-    case IMB_LAYOUT_BARRIER:
-        printf("%13.3f%13.3f%13.3f", result->min_s * 1e6, result->max_s * 1e6,
-               result->average_s * 1e6);
-        break;
     case IMB_LAYOUT_RATE:
         printf("%13.2f%13.0f", megabytes, messages);
         break;
     case IMB_LAYOUT_CALL:
         printf("%13.3f%16.3f", result->max_s * 1e6, result->median_s * 1e6);
+        break;
+    default:
+        printf("%13.3f%13.3f%13.3f", result->min_s * 1e6, result->max_s * 1e6,
+               result->average_s * 1e6);
+        if (benchmark->layout == IMB_LAYOUT_PARALLEL) {
+            printf("%13.2f", megabytes);
+        }
         break;
     }
     if (options->check) {
@@ -349,6 +340,67 @@ static void print_no_memory(size_t bytes, double needed_bytes)
     printf("%13zu out-of-mem.; needed %.3f GB for each rank; allow it with -mem\n", bytes,
            needed_bytes / 1e9);
     fflush(stdout);
+}
+
+/* Contents of checked messages, made from sender, receiver and round. */
+
+/* A start value in which any change of an argument changes all bits. */
+static uint64_t pattern_seed(int from, int to, int round)
+{
+    uint64_t x = ((uint64_t)(uint32_t)from << 40) ^ ((uint64_t)(uint32_t)(to + 1) << 20) ^
+                 (uint64_t)(uint32_t)round;
+    x = (x ^ (x >> 31)) * UINT64_C(0x9E3779B97F4A7C15);
+    return x ^ (x >> 29);
+}
+
+/* The byte at an offset; depends on all of the offset so that a shifted block is noticed. */
+static inline unsigned char pattern_byte(uint64_t seed, size_t offset)
+{
+    uint64_t x = (seed + offset) * UINT64_C(0xD6E8FEB86659FD93);
+    return (unsigned char)(x >> 56);
+}
+
+void imb_pattern_fill(unsigned char *buffer, size_t bytes, int from, int to, int round)
+{
+    uint64_t seed = pattern_seed(from, to, round);
+    for (size_t i = 0; i < bytes; i++) {
+        buffer[i] = pattern_byte(seed, i);
+    }
+}
+
+size_t imb_pattern_compare(const unsigned char *buffer, size_t bytes, int from, int to, int round)
+{
+    uint64_t seed = pattern_seed(from, to, round);
+    size_t wrong = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        wrong += buffer[i] != pattern_byte(seed, i);
+    }
+    return wrong;
+}
+
+/* At most 97 · (number of ranks)² / 2, exact in a float's 24 bits up to 500 ranks. */
+static inline float pattern_number(size_t index, int round)
+{
+    return (float)((index + (size_t)round * 13) % 97);
+}
+
+void imb_numbers_fill(float *buffer, size_t count, int rank, int round)
+{
+    for (size_t i = 0; i < count; i++) {
+        buffer[i] = pattern_number(i, round) * (float)(rank + 1);
+    }
+}
+
+size_t imb_numbers_compare(const float *buffer, size_t first, size_t count, int size, int round)
+{
+    float ranks = (float)((long)size * (size + 1) / 2);
+    size_t wrong = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (buffer[i] != pattern_number(first + i, round) * ranks) {
+            wrong += sizeof(float);
+        }
+    }
+    return wrong;
 }
 
 /* Choice of ranks, and times. */

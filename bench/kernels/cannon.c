@@ -142,7 +142,6 @@ int main(int argc, char **argv)
     double *c = kernel_allocate(bytes);
     bool good = true;
     double seconds = 0.0;
-    kernel_clear();
     for (long run = 0; run < numbers[1]; run++) {
         fill(a, A);
         fill(b, B);

@@ -439,9 +439,8 @@ class Kernel(Application):
         )
 
     def find(self, folder, case):
-        sources = [SOURCES / self.source, SOURCES / "kernel.c"]
-        target = folder / self.program
-        return str(compile_mpi(target, sources, [SOURCES / "kernel.h"], (), ["-lm"]).resolve())
+        source, headers = SOURCES / self.source, [SOURCES / "kernel.h"]
+        return str(compile_mpi(folder / self.program, [source], headers, (), ["-lm"]).resolve())
 
     def commands(self, found, case):
         return [[found, *(str(number) for number in self.sizes[case.size])]]
