@@ -9,7 +9,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 BENCH = Path(__file__).resolve().parents[1]
 DRIVERS = {
-    "app-runs": ("appruns.driver", "AppDriver"),
+    "app-runs": ("appruns.applications", "AppDriver"),
     "imb-runs": ("imbruns.driver", "ImbDriver"),
     "nas-runs": ("nasruns.driver", "NasDriver"),
     "programs": ("programs_driver", "ProgramsDriver"),

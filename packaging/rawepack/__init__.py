@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Debian packages of rawe: their source, and clean systems to build and try them in."""
 
-from .build import Built, build_here, build_in
-from .chroot import SUITES, Chroot
-from .errors import PackError
-from .source import unpack
+from .build import Built, build_here, build_in, unpack
+from .chroot import SUITES, Chroot, PackError
 
 __all__ = ["SUITES", "Built", "Chroot", "PackError", "build_here", "build_in", "unpack"]

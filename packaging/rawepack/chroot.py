@@ -12,8 +12,7 @@ import tempfile
 from pathlib import Path
 
 from rawelab import download
-
-from .errors import PackError
+from rawelab.command import LabError
 
 SUITES = ("bookworm", "trixie")
 ENTER = Path(__file__).with_name("enter-chroot")
@@ -23,6 +22,10 @@ ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "DEBIAN_FRONTEND": "noninteractive",
 }
+
+
+class PackError(LabError):
+    """Something is missing or has failed; the text says what, and what to do."""
 
 
 def cache():

@@ -9,13 +9,13 @@ import pytest
 from fakes import needs_mpi, run_local
 
 from appruns import applications
-from appruns.driver import PROGRAMS, RANKS, AppDriver
-from benchlib import BenchError, options
-from benchlib.program import Case
+from appruns.applications import PROGRAMS, RANKS, AppDriver
+from benchlib import BenchError, cli
+from benchlib.driver import Case
 
 
 def parse(*argv):
-    return options.parse(AppDriver(), argv)
+    return cli.parse(AppDriver(), argv)
 
 
 @pytest.mark.parametrize("size", ["quick", "full"])

@@ -1,22 +1,260 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The driver of the Intel MPI Benchmarks' patterns: its options, programs and runs."""
+"""The Intel MPI Benchmarks' patterns: suites, options, runs, tables and plots."""
 
 import argparse
 import os
 import re
 import shutil
 import statistics
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchlib import BenchError, prepare, summary, transports
-from benchlib.driver import Driver
-from benchlib.options import count, seconds
+from benchlib import BenchError, Rejected, prepare, summary, transports
+from benchlib.cli import count, seconds
+from benchlib.driver import HOSTS_MOST, Case, Driver, Run
+from benchlib.page import Line, LineChart, size_text
 from benchlib.places import NICS
-from benchlib.program import HOSTS_MOST, Case, Run
-from benchlib.session import Rejected
-from benchlib.summary import Key
+from benchlib.summary import Key, Metric, Row, Table
+from benchlib.transports import BASELINE, TITLES
 
-from . import benchmarks, output
+from . import output
+
+# IMB-MPI1's, but for Reduce_local, which sends nothing.
+POINT_TO_POINT = ("PingPong", "PingPing", "PingPongAnySource", "PingPingAnySource", "Sendrecv")
+POINT_TO_POINT += ("Exchange", "Uniband", "Biband", "UnibandCold", "BibandCold", "Isend")
+IMB_COLLECTIVES = ("Bcast", "Allreduce", "Reduce", "Reduce_scatter", "Reduce_scatter_block")
+IMB_COLLECTIVES += ("Allgather", "Allgatherv", "Gather", "Gatherv", "Scatter", "Scatterv")
+IMB_COLLECTIVES += ("Alltoall", "Alltoallv", "Barrier")
+# The tests of the predecessors: MPBench's eight, GAMMA's two, ESP's.
+MPBENCH = ("MpBandwidth", "MpRoundtrip", "MpLatency", "MpBidirectional")
+MPBENCH_COLLECTIVES = ("MpBroadcast", "MpReduce", "MpAllreduce", "MpAlltoall")
+SEEDS = (*MPBENCH, *MPBENCH_COLLECTIVES, "CacheHot", "CacheCold", "SendCall")
+COLLECTIVES = IMB_COLLECTIVES + MPBENCH_COLLECTIVES
+BENCHMARKS = POINT_TO_POINT + IMB_COLLECTIVES + SEEDS
+# The streams, and the same received into several buffers instead of one.
+COLD = {"Uniband": "UnibandCold", "Biband": "BibandCold"}
+OWN_ONLY = (*COLD.values(), "Isend", *SEEDS)  # IMB-MPI1 has no such benchmarks
+# These run on two ranks, however many there are.
+PAIRS = (
+    *(name for name in POINT_TO_POINT if name.startswith("Ping")),
+    "Isend",
+    *(name for name in SEEDS if name not in MPBENCH_COLLECTIVES),
+)
+METRICS = {
+    one.key: one
+    for one in (
+        Metric("time_us", "time", "µs", False),
+        Metric("mbytes_per_s", "bandwidth", "MB/s", True),
+        Metric("messages_per_s", "message rate", "messages/s", True),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Benchmarks that run in one mpirun, over the sizes 0 and 2^low ... 2^high."""
+
+    name: str
+    benchmarks: tuple
+    low: int
+    high: int
+
+
+SUITES = {
+    "default": (
+        Part("latency", ("PingPong",), 0, 22),
+        Part("rate", ("Uniband", "Isend"), 0, 21),
+        Part("collectives", ("Bcast", "Allreduce", "Allgather", "Alltoall", "Barrier"), 2, 16),
+    ),
+    "latency": (
+        Part("latency", ("PingPong", "PingPing", "Sendrecv", "Exchange"), 0, 22),
+        Part("calls", ("Isend",), 0, 16),
+    ),
+    "rate": (Part("rate", ("Uniband", "Biband"), 0, 12), Part("calls", ("Isend",), 0, 12)),
+    "bandwidth": (
+        Part("bandwidth", ("Uniband", "Biband"), 10, 22),
+        Part("latency", ("PingPong",), 10, 22),
+    ),
+    "collectives": (Part("collectives", IMB_COLLECTIVES, 2, 20),),
+    "seeds": (
+        Part("mpbench", MPBENCH, 0, 22),
+        Part("mpbench-collectives", MPBENCH_COLLECTIVES, 2, 20),
+        Part("cache", ("CacheHot", "CacheCold"), 0, 20),
+        Part("calls", ("SendCall", "Isend"), 0, 16),
+    ),
+    # A change of the data path must not slow these down: 1 B, 4 KiB, 64 KiB; 64 B, 256 KiB.
+    "change": (
+        Part("1-byte", ("PingPong",), 0, 0),
+        Part("4-kib", ("PingPong",), 12, 12),
+        Part("64-kib", ("PingPong",), 16, 16),
+        Part("rate", ("Uniband",), 6, 6),
+        Part("stream", ("Uniband",), 18, 18),
+    ),
+    # The mean cost of loss, including rare long waits. 1 B and 256 KiB.
+    "loss": (Part("latency", ("PingPong",), 0, 0), Part("rate", ("Uniband",), 18, 18)),
+    "all": (
+        Part("latency", ("PingPong", "PingPing", "Sendrecv", "Exchange"), 0, 22),
+        Part("any-source", ("PingPongAnySource", "PingPingAnySource"), 0, 22),
+        Part("rate", ("Uniband", "Biband", "Isend"), 0, 22),
+        Part("collectives", IMB_COLLECTIVES, 2, 20),
+    ),
+}
+
+
+def benchmark_named(name):
+    """The benchmark's proper spelling; ValueError when there is none."""
+    for benchmark in BENCHMARKS:
+        if benchmark.lower() == name.strip().lower():
+            return benchmark
+    raise ValueError(f"no benchmark is called {name!r}; there are: {', '.join(BENCHMARKS)}")
+
+
+def parts_of(suite, benchmarks=(), msglog=None):
+    """The Parts of a suite, or of a list of benchmarks; msglog is (low, high) or None."""
+    if benchmarks:
+        parts = [
+            Part(
+                "chosen-collectives" if collective else "chosen",
+                tuple(name for name in benchmarks if (name in COLLECTIVES) == collective),
+                2 if collective else 0,
+                16 if collective else 22,
+            )
+            for collective in (False, True)
+        ]
+    else:
+        parts = SUITES[suite]
+    low, high = msglog or (None, None)
+    return [
+        part if msglog is None else replace(part, low=low, high=high)
+        for part in parts
+        if part.benchmarks
+    ]
+
+
+def with_cold(parts):
+    """The parts, each stream followed by its cold form."""
+    found = []
+    for part in parts:
+        names = [
+            one for name in part.benchmarks for one in (name, COLD.get(name)) if one is not None
+        ]
+        found.append(replace(part, benchmarks=tuple(dict.fromkeys(names))))
+    return found
+
+
+def parts_for(parts, with_pairs):
+    """The parts less, unless `with_pairs`, the benchmarks that run on two ranks anyway."""
+    kept = [
+        replace(part, benchmarks=tuple(n for n in part.benchmarks if with_pairs or n not in PAIRS))
+        for part in parts
+    ]
+    return [part for part in kept if part.benchmarks]
+
+
+FLOAT_BYTES = 4
+RATE_BELOW = 1024  # bytes; streams are messages per second below, bandwidth from here on
+NAMES = {
+    "PingPong": "PingPong: half the round trip",
+    "PingPing": "PingPing: both send at once",
+    "PingPongAnySource": "PingPong, received from any source: half the round trip",
+    "PingPingAnySource": "PingPing, received from any source",
+    "Isend": "Isend: time in the MPI_Isend call (median)",
+    "SendCall": "ESP: time in the MPI_Send call (median)",
+    "MpBandwidth": "MPBench: bandwidth, successive sends",
+    "MpBidirectional": "MPBench: bandwidth both ways",
+    "MpRoundtrip": "MPBench: round trip",
+    "MpLatency": "MPBench: application latency, time in each of many successive MPI_Send calls",
+    "MpBroadcast": "MPBench: broadcast",
+    "MpReduce": "MPBench: reduce",
+    "MpAllreduce": "MPBench: allreduce",
+    "MpAlltoall": "MPBench: all-to-all",
+    "CacheHot": "GAMMA: ping-pong in warm memory, half the round trip",
+    "CacheCold": "GAMMA: ping-pong in memory that is in no cache, half the round trip",
+}
+WINDOWED = (*COLD, *COLD.values())
+BANDWIDTHS = ("MpBandwidth", "MpBidirectional")
+
+
+def title_of(benchmark, ranks, metric):
+    """Title of a table, without unit."""
+    name = NAMES.get(benchmark, benchmark)
+    if benchmark in WINDOWED:
+        way = "one way" if benchmark.startswith("Uni") else "both ways"
+        way += ", several receive buffers" if benchmark in COLD.values() else ""
+        name = f"{benchmark}: {metric.title} {way}, 64 messages in flight"
+    return f"{name}, {ranks} ranks"
+
+
+def is_shown(key):
+    """Return true if a benchmark's metric is shown at this size."""
+    benchmark, size, metric = key.benchmark, key.size, key.metric.key
+    if benchmark in WINDOWED:
+        return metric == ("messages_per_s" if size < RATE_BELOW else "mbytes_per_s")
+    if benchmark in BANDWIDTHS:
+        return metric == "mbytes_per_s" and size > 0
+    if metric != "time_us":
+        return False
+    if benchmark == "Reduce_scatter_block" and size < FLOAT_BYTES * key.ranks:
+        return False  # less than one number for each rank: nothing is sent
+    # A collective of no bytes is no communication.
+    return size > 0 or benchmark not in COLLECTIVES or benchmark == "Barrier"
+
+
+def tables_of(medians, about):
+    """A Table for each benchmark, number of ranks and metric."""
+    rows = {}
+    for key, found in medians.items():
+        if is_shown(key):
+            label = "" if key.benchmark == "Barrier" else size_text(key.size)
+            kind = key.benchmark, key.ranks, METRICS[key.metric.key]
+            rows.setdefault(kind, []).append(Row([label], key, found, about["base"]))
+    # IMB measures 0 bytes whatever sizes are asked for: alone they are no table.
+    return [
+        Table(title_of(*kind), ["size"], about["transports"], about["base"], found, True)
+        for kind, found in rows.items()
+        if kind[0] == "Barrier" or any(row.size > 0 for row in found)
+    ]
+
+
+def _points(medians, panel, name):
+    """(size, median) of a transport, without what a logarithmic axis cannot show."""
+    return [
+        (key.size, found[name].median)
+        for key, found in medians.items()
+        if (key.benchmark, key.ranks, key.metric.key) == panel
+        and name in found
+        and key.size > 0
+        and found[name].median > 0
+    ]
+
+
+def panels(medians):
+    """(benchmark, ranks, metric) of each panel of the plots, for the most ranks of each benchmark;
+    benchmarks with a single size have none."""
+    sizes = {}
+    for key in medians:
+        wanted = "mbytes_per_s" if key.benchmark in WINDOWED + BANDWIDTHS else "time_us"
+        if key.metric.key == wanted and key.size > 0:
+            sizes.setdefault((key.benchmark, key.ranks, wanted), set()).add(key.size)
+    found = [panel for panel, several in sizes.items() if len(several) > 1]
+    names = {name for name, _, _ in found}
+    if "PingPong" in names and not names & set(WINDOWED):
+        found.insert(1, ("PingPong", 2, "mbytes_per_s"))
+    largest = {name: ranks for name, ranks, _ in sorted(found)}
+    return [panel for panel in found if panel[1] == largest[panel[0]]]
+
+
+def panel_chart(medians, panel, transports):
+    """One panel: a line for each transport, the baseline dashed."""
+    benchmark, ranks, metric = panel
+    names = [*transports, *([BASELINE] if ranks == 2 else [])]
+    lines = [
+        Line(name, TITLES[name], _points(medians, panel, name), dashed=name == BASELINE)
+        for name in names
+    ]
+    metric = METRICS[metric]
+    return LineChart(f"{benchmark}, {ranks} ranks", f"{metric.title} in {metric.unit}", lines)
+
 
 ALL_RANKS = (2, 4, 8)  # of suite all
 COLLECTIVES_HOSTS = 4  # where coll/rawe begins to multicast
@@ -61,7 +299,7 @@ def real_imb():
 
 def _benchmarks(text):
     try:
-        return [benchmarks.benchmark_named(name) for name in text.split(",") if name.strip()]
+        return [benchmark_named(name) for name in text.split(",") if name.strip()]
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
@@ -127,7 +365,7 @@ class ImbDriver(Driver):
 
     def add_options(self, parser):
         add = parser.add_argument
-        add("--suite", choices=tuple(benchmarks.SUITES), default="default")
+        add("--suite", choices=tuple(SUITES), default="default")
         add("--benchmarks", type=_benchmarks, metavar="A,B", help="instead of a suite")
         add("--msglog", type=_msglog, metavar="LOW:HIGH", help="sizes 0, 2^LOW..2^HIGH")
         add("--time", type=seconds, help="most seconds for a size (default 0.02; with --rate 1)")
@@ -148,9 +386,9 @@ class ImbDriver(Driver):
         options.iterations = options.iterations or (200 if options.quick else 1000)
         options.baseline_time = 0.01 if options.quick else 0.02
         options.baseline = options.baseline and not _collectives(options)
-        options.parts = benchmarks.parts_of(options.suite, options.benchmarks or (), options.msglog)
+        options.parts = parts_of(options.suite, options.benchmarks or (), options.msglog)
         if options.receive_buffers:
-            options.parts = benchmarks.with_cold(options.parts)
+            options.parts = with_cold(options.parts)
         self.receive_buffers = options.receive_buffers
         options.cases = [Case("all", "", *group) for group in options.groups]
         options.left_out = []
@@ -178,7 +416,7 @@ class ImbDriver(Driver):
         runs = []
         for group in options.groups:
             is_first = group == options.groups[0]
-            parts = benchmarks.parts_for(options.parts, is_first)
+            parts = parts_for(options.parts, is_first)
             for number in range(1, options.rounds + 1):
                 if options.baseline and is_first:
                     runs += self._baseline_runs(options, number, interface, group[1])
@@ -205,13 +443,13 @@ class ImbDriver(Driver):
         groups = [(own, list(part.benchmarks))]
         if imb != own:
             groups = [
-                (imb, [name for name in part.benchmarks if name not in benchmarks.OWN_ONLY]),
-                (own, [name for name in part.benchmarks if name in benchmarks.OWN_ONLY]),
+                (imb, [name for name in part.benchmarks if name not in OWN_ONLY]),
+                (own, [name for name in part.benchmarks if name in OWN_ONLY]),
             ]
         calls = []
         for program, names in groups:
             limit = options.time if program == own else max(options.time, IMB_SECONDS)
-            cold = options.receive_buffers and set(names) & set(benchmarks.COLD.values())
+            cold = options.receive_buffers and set(names) & set(COLD.values())
             extra = ["-receive_buffers", str(options.receive_buffers)] if cold else []
             extra += ["-check"] if options.check and program == own else []
             if names:
@@ -225,10 +463,10 @@ class ImbDriver(Driver):
             words += ["--seconds", f"{options.baseline_time:g}"]
             words += ["--interface", interface] if interface else []
             case = Case(name, "", 2, hosts, name)
-            yield Run(number, transports.BASELINE, case, (tuple(words),))
+            yield Run(number, BASELINE, case, (tuple(words),))
 
     def read(self, run, outcome, earlier):
-        is_baseline = run.transport == transports.BASELINE
+        is_baseline = run.transport == BASELINE
         parse = output.parse_baseline if is_baseline else output.parse_imb
         try:
             samples = parse(outcome.output)
@@ -242,36 +480,36 @@ class ImbDriver(Driver):
         found = {}
         for one in done:
             for sample in one.result or ():
-                metric, hosts = benchmarks.METRICS[sample.metric], one.run.case.hosts
+                metric, hosts = METRICS[sample.metric], one.run.case.hosts
                 key = Key(sample.benchmark, sample.size, sample.processes, hosts, metric)
                 rounds = found.setdefault(key, {}).setdefault(one.run.transport, {})
                 rounds[one.run.round] = sample.value
-        order = {name: index for index, name in enumerate(benchmarks.BENCHMARKS)}
+        order = {name: index for index, name in enumerate(BENCHMARKS)}
 
         def place(key):
             known = order.get(key.benchmark, len(order))
             return known, key.benchmark, key.ranks, key.size, key.metric.key
 
-        keys = [key for key in found if set(found[key]) != {transports.BASELINE}]
+        keys = [key for key in found if set(found[key]) != {BASELINE}]
         return {key: found[key] for key in sorted(keys, key=place)}
 
     def medians(self, done, transports_of):
         ways = {}
         for one in done:
-            for sample in one.result or () if one.run.transport == transports.BASELINE else ():
+            for sample in one.result or () if one.run.transport == BASELINE else ():
                 ways.setdefault((sample.benchmark, sample.size, sample.metric), []).append(
                     sample.way
                 )
         medians = super().medians(done, transports_of)
         for key, found in medians.items():
-            if transports.BASELINE in found:
+            if BASELINE in found:
                 way = statistics.mode(ways[key.benchmark, key.size, key.metric.key])
-                found[transports.BASELINE].way = way
+                found[BASELINE].way = way
         return medians
 
     def tables(self, medians, about):
         self.shown = medians
-        return benchmarks.tables_of(medians, about)
+        return tables_of(medians, about)
 
     def texts(self, found, about):
         wiring = _wiring(about)
@@ -284,7 +522,7 @@ class ImbDriver(Driver):
         return f"{' against '.join(about['transports'])}: MPI benchmarks{nics}, {about['date']}"
 
     def lead(self, about):
-        titles = ", ".join(f"{name} = {transports.TITLES[name]}" for name in about["transports"])
+        titles = ", ".join(f"{name} = {TITLES[name]}" for name in about["transports"])
         return (
             f"Transports: {titles}. They ran alternately; each value is the median over the "
             f"rounds, each ratio a ratio of such medians. {summary.DOUBT} The baseline is what a "
@@ -295,15 +533,15 @@ class ImbDriver(Driver):
         )
 
     def body(self, page, found, about):
-        chosen = benchmarks.panels(self.shown)
+        chosen = panels(self.shown)
         for is_collective, file, words in (
             (False, "plot.svg", "Time and bandwidth over message size"),
             (True, "collectives.svg", "Collectives: time over message size"),
         ):
             several = [
-                benchmarks.panel_chart(self.shown, panel, about["transports"])
+                panel_chart(self.shown, panel, about["transports"])
                 for panel in chosen
-                if (panel[0] in benchmarks.COLLECTIVES) == is_collective
+                if (panel[0] in COLLECTIVES) == is_collective
             ]
             page.charts(several, file, words)
 

@@ -4,3 +4,7 @@
 
 class BenchError(Exception):
     """Something a person can act on: the text says what happened, where, and what to do."""
+
+
+class Rejected(BenchError):
+    """A run whose output proves it wrong: a better reason than the status of mpirun."""

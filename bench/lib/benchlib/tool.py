@@ -10,7 +10,7 @@ from rawelab import LabError, interrupts
 from rawelab.spec import NIC_KINDS
 
 from . import BenchError, prepare
-from .options import count
+from .cli import count
 from .page import aligned
 from .summary import write_csv
 

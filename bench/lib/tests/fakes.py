@@ -8,8 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchlib.journal import Journal
-from benchlib.session import Record, Session
+from benchlib.session import Journal, Record, Session
 
 
 class Place:

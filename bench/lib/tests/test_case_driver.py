@@ -10,9 +10,8 @@ import pytest
 from fakes import execute, options_of, transport_of
 
 from benchlib import BenchError, report
-from benchlib.driver import CaseDriver
+from benchlib.driver import Case, CaseDriver, Check, Program, Result, possible
 from benchlib.places import Outcome
-from benchlib.program import Case, Check, Program, Result, possible
 from benchlib.summary import Metric
 
 CASE = Case("toy", "quick", 2, 2, "Toy")

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchlib import cli, options, transports
-from benchlib.driver import Driver
-from benchlib.program import Case, Run
+from benchlib import cli, transports
+from benchlib.driver import Case, Driver, Run
 from benchlib.session import Done, Progress
 
 
@@ -23,7 +22,7 @@ class Toy(Driver):
 
 
 def parse(*argv):
-    return options.parse(Toy(), argv)
+    return cli.parse(Toy(), argv)
 
 
 def test_parse__defaults():
@@ -87,7 +86,7 @@ def test_parse__resume_takes_a_path_as_a_shell_completes_it(path):
 @pytest.mark.parametrize("output", [["--output", "/r"], ["--output=/r"], []])
 def test_without_output__the_command_can_be_repeated(output):
     argv = ["--quick", *output, "--mtu", "9000"]
-    assert options.without_output(argv) == ["--quick", "--mtu", "9000"]
+    assert cli.without_output(argv) == ["--quick", "--mtu", "9000"]
 
 
 def test_main__resume_of_what_is_no_comparison_is_an_error(tmp_path, capsys):

@@ -11,10 +11,9 @@ import pytest
 from fakes import Place, execute, options_of, transport_of
 
 from benchlib import BenchError, cli, session
-from benchlib.driver import Driver
-from benchlib.journal import Journal
+from benchlib.driver import Case, Driver, Run
 from benchlib.places import Outcome
-from benchlib.program import Case, Run
+from benchlib.session import Journal
 from benchlib.transports import arguments, order
 from rawelab import LabError
 

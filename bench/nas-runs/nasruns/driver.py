@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from benchlib import BenchError
-from benchlib.driver import CaseDriver
-from benchlib.options import list_of
-from benchlib.program import (
+from benchlib.cli import list_of
+from benchlib.driver import (
     FLAGS,
     HOSTS_MOST,
+    CaseDriver,
     Check,
     Program,
     compile_mpi,

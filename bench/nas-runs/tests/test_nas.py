@@ -8,14 +8,14 @@ import shutil
 import pytest
 from fakes import needs_mpi, run_local
 
-from benchlib import BenchError, options
-from benchlib.program import Case
+from benchlib import BenchError, cli
+from benchlib.driver import Case
 from nasruns import driver
 from nasruns.driver import DEFAULT, QUICK, Lu, NasDriver, Sp
 
 
 def parse(*argv):
-    return options.parse(NasDriver(), argv)
+    return cli.parse(NasDriver(), argv)
 
 
 def keys(found):

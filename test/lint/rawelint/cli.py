@@ -5,7 +5,7 @@ import argparse
 import sys
 import time
 
-from . import glue_writers, layers, tables, tools, words, writers
+from . import layers, tables, tools, words, writers
 
 # name -> (function of path prefixes that gives lines of text, what to do about them)
 CHECKS = {
@@ -32,7 +32,7 @@ CHECKS = {
         "test/lint/layers.toml",
     ),
     "writers": (
-        lambda prefixes: writers.check() + glue_writers.check(),
+        lambda prefixes: writers.check() + writers.check_glue(),
         "call a function of the module that writes the field; the struct names it",
     ),
     "words": (
