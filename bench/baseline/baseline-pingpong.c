@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* baseline-pingpong: half the round trip of a message over AF_PACKET: no MPI is faster. */
+/* baseline-pingpong: half the round trip of a message over AF_PACKET, the bound of any MPI. */
 #include "baseline.h"
 
 #include <stdio.h>
@@ -7,11 +7,11 @@
 
 #define WARMUP 20
 #define SAMPLES_MAX 50000
-#define LOST_AFTER_S 0.05   /* a round trip that takes longer is given up */
-#define LOST_IN_A_ROW 5     /* then the size does not pass this way */
-#define SPINS_PER_CLOCK 256 /* polls between two looks at the clock */
+#define LOST_AFTER_S 0.05   /* longest round trip */
+#define LOST_IN_A_ROW 5     /* then this way does not carry the size */
+#define SPINS_PER_CLOCK 256 /* polls for each reading of the clock */
 
-/* Sends a whole message; *pieces counts on. False: it could not be sent. */
+/* Send a whole message, and add its pieces to *pieces. Returns false on failure. */
 static bool send_message(struct baseline_link *link, enum baseline_way way, uint32_t number,
                          uint64_t *pieces, const uint8_t *message, uint32_t length)
 {
@@ -25,7 +25,7 @@ static bool send_message(struct baseline_link *link, enum baseline_way way, uint
     return true;
 }
 
-/* One round trip. Returns half its duration in seconds, negative when the reply was lost. */
+/* Make a round trip. Returns half its duration in seconds, negative if the reply was lost. */
 static double round_trip(struct baseline_link *link, enum baseline_way way, uint32_t number,
                          uint64_t *pieces, struct baseline_inbox *inbox, const uint8_t *message,
                          uint8_t *buffer, uint32_t length)
@@ -99,7 +99,7 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
     free(buffer);
 }
 
-/* Answers each message with one of the same length. */
+/* Answer each message with one of the same length. */
 static void take(struct baseline_answer *answer, int type, const struct baseline_frame *frame,
                  bool done)
 {

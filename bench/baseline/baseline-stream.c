@@ -6,21 +6,21 @@
 #include <stdlib.h>
 
 #define SPINS_PER_CLOCK 256
-#define CLOCK_BYTES 65536u      /* sent between two looks at the clock */
-#define BATCHES_MAX 10000       /* whose duration is kept, for the median */
-#define BATCH_MAX 16u           /* messages sent between two looks at the clock */
+#define CLOCK_BYTES 65536u      /* sent for each reading of the clock */
+#define BATCHES_MAX 10000       /* durations kept for the median */
+#define BATCH_MAX 16u           /* messages for each reading of the clock, at most */
 #define WINDOW_LEAST 8u         /* pieces */
-#define PROBE_AFTER_S 0.01      /* without a credit for this time, ask for one */
-#define WINDOW_BYTES (1u << 20) /* in flight with credit; also bounded by half the ring */
+#define PROBE_AFTER_S 0.01      /* without credit for this time, send a probe */
+#define WINDOW_BYTES (1u << 20) /* most in flight; half the ring is another bound */
 
 /* Flow control at the sender. */
 struct flow {
-    uint64_t window; /* most pieces in flight; halved when a queue on the way proves shorter */
+    uint64_t window; /* most pieces in flight; halved after a loss */
     uint64_t credit; /* the first piece that the receiver has not seen */
 };
 
-/* Pieces in flight that neither the receiver's ring nor its queue nor, with segmentation done in
- * software, the kernel's backlog of 1000 frames loses. */
+/* Return how many pieces in flight fit the receiver's ring, its queue and, with segmentation in
+ * software, the kernel's backlog of 1000 frames. */
 static uint64_t window_pieces(const struct baseline_link *link, enum baseline_way way)
 {
     bool batches = way != BASELINE_FRAMES;
@@ -35,7 +35,7 @@ static uint64_t window_pieces(const struct baseline_link *link, enum baseline_wa
     return window < most ? window : most;
 }
 
-/* Asks the receiver how far it is; reports how many pieces were sent, and the window. */
+/* Ask the receiver for credit, and tell it the pieces sent and the window. */
 static void probe(struct baseline_link *link, const struct flow *flow, uint64_t sent)
 {
     struct baseline_frame frame = {
@@ -43,12 +43,12 @@ static void probe(struct baseline_link *link, const struct flow *flow, uint64_t 
     baseline_frame_send(link, &frame, NULL);
 }
 
-/* Waits until fewer than `limit` pieces are in flight. */
+/* Wait until fewer than `limit` pieces are in flight. */
 static void wait_for_credit(struct baseline_link *link, const struct baseline_options *options,
                             struct flow *flow, uint64_t sent, uint64_t limit)
 {
     struct baseline_frame frame;
-    double start = 0; /* of the waiting; 0: not yet known */
+    double start = 0; /* when the wait began; 0: clock not read yet */
     double next = 0;  /* when the next probe is due */
     for (unsigned spin = 1; sent - flow->credit >= limit; spin++) {
         if (baseline_frame_receive(link, &frame, NULL, 0)) {
@@ -79,7 +79,7 @@ static void wait_for_credit(struct baseline_link *link, const struct baseline_op
 
 static double batch_s[BATCHES_MAX];
 
-/* Sends one message; waits for credit before each frame or batch. */
+/* Send a message, waiting for credit before each frame or batch. */
 static bool send_message(struct baseline_link *link, const struct baseline_options *options,
                          enum baseline_way way, struct baseline_frame *cursor, struct flow *flow,
                          const uint8_t *message, uint32_t length)
@@ -95,7 +95,7 @@ static bool send_message(struct baseline_link *link, const struct baseline_optio
     return true;
 }
 
-/* Sends message after message for the given time and prints what arrived. */
+/* Send messages for the given time, and print what arrived. */
 static void initiate(struct baseline_link *link, const struct baseline_options *options,
                      enum baseline_way way, uint32_t length)
 {
@@ -113,7 +113,7 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
         flow->window = window_pieces(link, way);
     }
     flow->credit = 0;
-    probe(link, flow, 0); /* reports the window that earlier tests have left */
+    probe(link, flow, 0); /* tells the window, which earlier tests may have halved */
     double start = baseline_now();
     do {
         for (uint32_t i = 0; i < batch; i++) {
@@ -128,7 +128,7 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
         }
         elapsed = now - start;
     } while (elapsed < limit);
-    /* The clock stops when all of it has arrived. */
+    /* The clock stops when everything has arrived. */
     probe(link, flow, cursor.value);
     wait_for_credit(link, options, flow, cursor.value, 1);
     elapsed = baseline_now() - start;
@@ -145,8 +145,8 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
     free(message);
 }
 
-/* Grants credit for everything sent before the probe: data that is still missing counts as lost.
- * Returns it. */
+/* Grant credit for everything sent before the probe; missing data counts as lost. Returns the
+ * credit. */
 static uint64_t answer_probe(struct baseline_link *link, struct baseline_inbox *inbox,
                              const struct baseline_frame *probe, uint64_t late_bytes)
 {
@@ -160,7 +160,7 @@ static uint64_t answer_probe(struct baseline_link *link, struct baseline_inbox *
     return credit.value;
 }
 
-/* Sends credit every quarter window. */
+/* Send credit every quarter window. */
 static void take(struct baseline_answer *answer, int type, const struct baseline_frame *frame,
                  bool done)
 {
@@ -169,7 +169,7 @@ static void take(struct baseline_answer *answer, int type, const struct baseline
     }
     if (type == BASELINE_PROBE) {
         answer->quarter = frame->length / 4;
-        /* Batches have their own queue, which may still hold the last ones. */
+        /* The last batches may still be in their own queue. */
         uint64_t late_bytes = baseline_batches_poll(answer->link, answer->way, &answer->inbox,
                                                     answer->buffer, answer->length);
         answer->pieces = answer_probe(answer->link, &answer->inbox, frame, late_bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the baseline programs share: bare frames over AF_PACKET between hosts. */
+/* Shared by the baseline programs: bare frames over AF_PACKET between hosts. */
 #ifndef RAWE_BASELINE_H
 #define RAWE_BASELINE_H
 
@@ -15,7 +15,7 @@
 #define BASELINE_HEADER_BYTES 24
 #define BASELINE_FRAME_HEADERS (14 + BASELINE_HEADER_BYTES) /* MAC header and ours */
 
-/* Frame types and what the fields of baseline_frame mean in each. Only DATA carries payload. */
+/* Frame types, with the meaning of the fields of baseline_frame. Only DATA carries payload. */
 enum baseline_type {
     BASELINE_PROBE = 1, /* asks a stream's receiver for a credit; value: pieces sent so far;
                         length: the window in pieces */
@@ -23,26 +23,25 @@ enum baseline_type {
     BASELINE_DATA       /* number: message; offset and length: the piece; value: its count */
 };
 
-/* How data travels. */
+/* Ways to send data. */
 enum baseline_way {
     BASELINE_FRAMES,  /* one send() a frame, received from a TPACKET_V2 ring */
-    BASELINE_BATCHES, /* in the shape of TCP, cut and merged as TCP's are; received by recvmsg() */
-    BASELINE_RING, /* the same, received from a ring whose slots hold them whole: short messages */
+    BASELINE_BATCHES, /* in the shape of TCP, cut and merged like TCP's; received by recvmsg() */
+    BASELINE_RING,    /* batches received from a ring with a slot for each: short messages */
     BASELINE_WAYS
 };
 
-/* State of a way. */
 struct baseline_way_state {
     int fd;                /* -1: not available */
     uint32_t payload;      /* most payload bytes in a piece: a frame, or a segment of a batch */
     uint32_t pieces_max;   /* in one system call */
-    uint32_t message_max;  /* bytes of a message that goes this way */
-    struct rawe_ring ring; /* its `memory` NULL: none */
+    uint32_t message_max;  /* longest message, in bytes */
+    struct rawe_ring ring; /* `memory` is NULL if there is none */
 };
 
 /*
  * A header in host byte order. On the wire, in network byte order, it follows the MAC header; in a
- * batch it stands in an option of the TCP header:
+ * batch it is in an option of the TCP header:
  *
  *   0        2      3      4        8        12       16              24
  *   +--------+------+------+--------+--------+--------+---------------+
@@ -69,7 +68,7 @@ struct baseline_link {
     struct baseline_way_state ways[BASELINE_WAYS];
 };
 
-/* How a test ended at the receiver. */
+/* The result of a test at the receiver. */
 struct baseline_ended {
     uint64_t bytes; /* payload received */
     uint32_t wrong; /* bytes of the last message that differ from what was sent */
@@ -84,7 +83,7 @@ struct baseline_options {
     bool ways[BASELINE_WAYS]; /* to measure */
 };
 
-/* A message on its way in. */
+/* A message that is being received. */
 struct baseline_inbox {
     uint32_t number;   /* the newest message that has begun to arrive */
     uint32_t received; /* its bytes so far */
@@ -95,57 +94,56 @@ struct baseline_inbox {
 
 /* --- baseline_link.c --- */
 
-/* A buffer with its pages touched; exits when there is no memory. */
+/* Return a buffer with its pages touched. Exits if there is no memory. */
 uint8_t *baseline_buffer_new(size_t bytes);
-/* Opens interface, socket and ring of plain frames, exits with a message on
- * failure. */
+/* Open interface, socket and ring of plain frames. Exits with a message on failure. */
 void baseline_link_open(struct baseline_link *link, const struct baseline_options *options);
 void baseline_link_close(struct baseline_link *link);
-/* Sends one plain frame, DATA with frame->length bytes of payload. Returns 0 or -errno. */
+/* Send one plain frame, DATA with frame->length bytes of payload. Returns 0 or -errno. */
 int baseline_frame_send(struct baseline_link *link, const struct baseline_frame *frame,
                         const uint8_t *payload);
-/* Takes the next frame off the ring; the payload of DATA is copied to buffer + offset where it fits
- * into `size` bytes. Returns false when the ring is empty. */
+/* Take the next frame off the ring. The payload of DATA is copied to buffer + offset if it fits
+ * into `size` bytes. Returns false if the ring is empty. */
 bool baseline_frame_receive(struct baseline_link *link, struct baseline_frame *frame,
                             uint8_t *buffer, uint32_t size);
 
-/* Opens the socket of one way of batches; leaves its fd -1 and says why when it cannot be had. */
+/* Open the socket of one way of batches. On failure prints why, and leaves its fd -1. */
 void baseline_batch_open(struct baseline_link *link, enum baseline_way way);
-/* Discards all queued frames and batches, so that the next test does not see them. */
+/* Discard all queued frames and batches before the next test. */
 void baseline_drain(struct baseline_link *link);
 
-/* A buffer with the contents that every message has. */
+/* Return a buffer with the contents of every message. */
 uint8_t *baseline_pattern_new(uint32_t bytes);
-/* Number of bytes that differ from them. */
+/* Return the number of bytes that differ from them. */
 uint32_t baseline_pattern_wrong(const uint8_t *buffer, uint32_t bytes);
 
-/* Sends the next frame or batch of a message of `length` bytes. cursor is a DATA header whose
- * offset and value (count of pieces) move on. Returns 0 or -errno. */
+/* Send the next frame or batch of a message of `length` bytes. cursor is a DATA header; its offset
+ * and value (count of pieces) are advanced. Returns 0 or -errno. */
 int baseline_piece_send(struct baseline_link *link, enum baseline_way way,
                         struct baseline_frame *cursor, const uint8_t *message, uint32_t length);
-/* Takes all queued batches. Returns their payload bytes. */
+/* Take all queued batches. Returns their payload bytes. */
 uint64_t baseline_batches_poll(struct baseline_link *link, enum baseline_way way,
                                struct baseline_inbox *inbox, uint8_t *buffer, uint32_t length);
-/* Takes the next piece of data or control frame. Returns its type, 0 when none has arrived;
- * *done is set when it completed message inbox->number of `length` bytes. */
+/* Take the next piece of data or control frame. Returns its type, or 0 if there is none. Sets *done
+ * if it completed message inbox->number of `length` bytes. */
 int baseline_message_poll(struct baseline_link *link, enum baseline_way way,
                           struct baseline_inbox *inbox, uint8_t *buffer, uint32_t length,
                           struct baseline_frame *frame, bool *done);
 
 /* --- baseline_main.c --- */
 
-/* Seconds on the monotonic clock. */
+/* Return the seconds of the monotonic clock. */
 double baseline_now(void);
-/* The name of a way in output lines. */
+/* Return the name of a way in output lines. */
 const char *baseline_way_name(enum baseline_way way);
-/* Rank 0: prepares rank 1 for a test. */
+/* Rank 0: prepare rank 1 for a test. */
 void baseline_test_begin(struct baseline_link *link, enum baseline_way way, uint32_t length);
-/* Rank 0: ends the test; what rank 1 received. */
+/* Rank 0: end the test. Returns what rank 1 received. */
 struct baseline_ended baseline_test_end(void);
-/* Ends the job because the other rank's frames do not arrive; says so. */
+/* End the job with a message, because the other rank's frames do not arrive. */
 void baseline_gone(const struct baseline_link *link, const struct baseline_options *options);
 
-/* The other end of a test. */
+/* The answering end of a test. */
 struct baseline_answer {
     struct baseline_link *link;
     enum baseline_way way;
@@ -153,26 +151,26 @@ struct baseline_answer {
     struct baseline_inbox inbox;
     uint8_t *buffer;  /* all messages are received into */
     uint8_t *message; /* to send back */
-    uint64_t pieces;  /* ping-pong: sent; stream: told of by credit */
-    uint64_t quarter; /* of a stream's window, in pieces */
+    uint64_t pieces;  /* ping-pong: sent; stream: granted by credit */
+    uint64_t quarter; /* a quarter of a stream's window, in pieces */
 };
 
 /* The measurements of a program. */
 struct baseline_program {
     const char *purpose; /* for --help */
-    bool skips_single;   /* leaves out batches of messages that one piece holds */
-    /* Initiator: measures messages of `length` bytes and prints a line. */
+    bool skips_single;   /* does not send messages of one piece as batches */
+    /* Initiator: measure messages of `length` bytes and print a line. */
     void (*initiate)(struct baseline_link *link, const struct baseline_options *options,
                      enum baseline_way way, uint32_t length);
-    /* Other end: a piece or a control frame of `type` was received; `done`: it completed message
+    /* Other end: handle a piece or a control frame of `type`. `done`: it completed message
      * inbox.number. */
     void (*take)(struct baseline_answer *answer, int type, const struct baseline_frame *frame,
                  bool done);
 };
 
-/* Runs a program; returns its exit status. */
+/* Run a program. Returns its exit status. */
 int baseline_main(const struct baseline_program *program, int argc, char **argv);
-/* Sorts samples in ascending order. */
+/* Sort samples in ascending order. */
 void baseline_sort(double *samples, int count);
 
 #endif

@@ -23,7 +23,7 @@
 
 #define BASELINE_MAGIC 0xF100
 #define RING_BYTES (2u << 20) /* small enough to stay in the cache */
-/* Up to here copying the payload behind the headers is cheaper than sendmsg() with two parts. */
+/* Up to this size copying the payload behind the headers is cheaper than sendmsg() of two parts. */
 #define COPY_LIMIT_BYTES 2048u
 
 static void fail(const struct baseline_link *link, const char *what, const char *remedy)
@@ -34,8 +34,8 @@ static void fail(const struct baseline_link *link, const char *what, const char 
     exit(1);
 }
 
-/* The interface that is named, or the first Ethernet one that is up. It counts as running up to a
- * second after its carrier came: hence the patience. */
+/* Choose the named interface, or the first Ethernet one that is up. Waits, because an interface may
+ * count as running only a second after it got a carrier. */
 static void choose_interface(struct baseline_link *link, const struct baseline_options *options)
 {
     struct rawe_interface *list;
@@ -123,7 +123,8 @@ void baseline_link_close(struct baseline_link *link)
     }
 }
 
-/* Header to and from BASELINE_HEADER_BYTES on the wire; decoding is false for what is not ours. */
+/* Convert a header to and from its BASELINE_HEADER_BYTES on the wire. Decoding returns false if the
+ * frame is not ours. */
 static void encode_header(uint8_t *wire, const struct baseline_frame *frame)
 {
     uint16_t magic = htons(BASELINE_MAGIC);
@@ -172,7 +173,7 @@ int baseline_frame_send(struct baseline_link *link, const struct baseline_frame 
             struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
             sent = sendmsg(link->fd, &message, 0);
         }
-    } while (sent < 0 && (errno == ENOBUFS || errno == EINTR)); /* full device queue: again */
+    } while (sent < 0 && (errno == ENOBUFS || errno == EINTR)); /* the device queue is full */
     return sent < 0 ? -errno : 0;
 }
 
@@ -198,27 +199,26 @@ bool baseline_frame_receive(struct baseline_link *link, struct baseline_frame *f
 }
 
 /*
- * TCP-shaped batches: up to 64 kB of a message as one packet that looks like TCP's, cut by TCP
- * segmentation offload and merged by GRO, as every NIC and driver has them for TCP. Segmentation
- * repeats all headers and counts up the sequence number: our header lies in a TCP option of each
- * slice, and a slice's place in the message is its sequence number.
+ * TCP-shaped batches: up to 64 kB of a message as one packet that looks like TCP's, so that the
+ * TCP segmentation offload of the NIC cuts it, and GRO merges the slices. Segmentation repeats all
+ * headers and increases the sequence number: our header is in a TCP option of each slice, and the
+ * sequence number is the slice's offset in the message.
  */
 
-#define PORT 34998      /* of all batches, both directions; the next one: of those for the ring */
-#define OPTION_KIND 253 /* RFC 4727: for experiments; RFC 6994: followed by an identifier */
-#define OPTION_BYTES 40 /* the most that a TCP header has room for */
+#define PORT 34998          /* of all batches, both directions; batches for the ring use the next */
+#define OPTION_KIND 253     /* RFC 4727: for experiments; RFC 6994: followed by an identifier */
+#define OPTION_BYTES 40     /* all the room in a TCP header */
 #define OPTION_EXID 0xF100u /* as the magic of plain frames */
 #define HEADERS_BYTES (sizeof(struct iphdr) + sizeof(struct tcphdr) + OPTION_BYTES)
-/* A packet with its Ethernet header that is longer is cut whatever the device can (gso_max_size).
- */
+/* The kernel cuts longer packets (Ethernet header included) itself: gso_max_size. */
 #define PACKET_BYTES_MAX 65535u
 
-/* The receiver's IP stack drops packets from there without an answer. */
+/* The receiver's IP stack drops packets from this address without an answer. */
 #define SOURCE_ADDRESS 0xFFFFFFFFu
 #define DESTINATION_ADDRESS 0x00000002u
 #define QUEUE_BYTES (32 << 20) /* receive queue; one message may be 4 MB */
 
-/* The longest message whose batch lies in a slot whole, and the memory for such slots. */
+/* The longest message whose batch fits a slot, and the memory for such slots. */
 #define RING_MESSAGE_MAX 16384u
 #define BATCH_RING_BYTES (4u << 20)
 
@@ -236,11 +236,11 @@ static uint16_t port_of(enum baseline_way way)
     return way == BASELINE_RING ? PORT + 1 : PORT;
 }
 
-/* Opens a packet socket for the batches of a way. Returns -1 after printing why it failed. */
+/* Open a packet socket for the batches of a way. Returns -1 after printing why it failed. */
 static int open_socket(const struct baseline_link *link, enum baseline_way which,
                        struct baseline_way_state *way)
 {
-    /* Only our own: IPv4, TCP, from SOURCE_ADDRESS, to our port; counted from the MAC. */
+    /* Pass only ours: IPv4, TCP, from SOURCE_ADDRESS, to our port; offsets from the MAC header. */
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETHERTYPE_IP, 0, 7),
@@ -303,8 +303,8 @@ static uint16_t fold(uint32_t sum)
     return htons((uint16_t)sum);
 }
 
-/* Writes the Ethernet (14 bytes) and IPv4 headers of a packet with `bytes` behind them. Returns
- * the pseudo-header's checksum, from which the device completes that of each segment. */
+/* Write the Ethernet (14 bytes) and IPv4 headers of a packet with `bytes` behind them. Returns the
+ * checksum of the pseudo-header, which the device completes for each segment. */
 static uint16_t write_headers(const struct baseline_link *link, uint8_t *mac, struct iphdr *ip,
                               size_t bytes)
 {
@@ -324,7 +324,7 @@ static uint16_t write_headers(const struct baseline_link *link, uint8_t *mac, st
     return fold(sum_words(&ip->saddr, 8, IPPROTO_TCP + (uint32_t)bytes));
 }
 
-/* What stands in front of the data. */
+/* The headers in front of the data. */
 struct __attribute__((packed)) envelope {
     struct virtio_net_hdr offload;
     uint8_t mac[14];
@@ -353,8 +353,8 @@ void baseline_batch_open(struct baseline_link *link, enum baseline_way which)
     way->fd = open_socket(link, which, way);
 }
 
-/* Sends the next batch of a message, from first->offset on and at most `left` bytes. Returns the
- * bytes it took or -errno; *pieces is the number of segments they filled. */
+/* Send the next batch of a message, from first->offset on and at most `left` bytes. Returns the
+ * bytes sent, or -errno; sets *pieces to the number of segments. */
 static int64_t send_batch(struct baseline_link *link, enum baseline_way which,
                           const struct baseline_frame *first, const uint8_t *message, uint32_t left,
                           uint32_t *pieces)
@@ -396,8 +396,8 @@ static int64_t send_batch(struct baseline_link *link, enum baseline_way which,
     return sent < 0 ? -errno : (int64_t)batch.length;
 }
 
-/* Reads the headers of the first slice of any run of slices; *bytes is the length of all data, by the
- * total length, which is GRO's. False: what is not ours, or does not fit where it belongs. */
+/* Read the headers of merged slices, whose total length GRO has set. Returns false if the packet is
+ * not ours, or exceeds the buffer. */
 static bool describe(const struct baseline_way_state *way, const struct envelope *envelope,
                      size_t data_bytes, uint32_t size, struct baseline_frame *frame)
 {
@@ -412,8 +412,8 @@ static bool describe(const struct baseline_way_state *way, const struct envelope
     return frame->length <= data_bytes && place <= size && frame->length <= size - place;
 }
 
-/* What `receive` does, from the queue: false also when something before it was lost, and it did not
- * fit where it was put. */
+/* Receive a batch from the queue, into buffer + guess. Moves it if it belongs elsewhere, because an
+ * earlier one was lost; returns false if it did not fit there. */
 static bool receive_queued(const struct baseline_way_state *way, struct baseline_frame *frame,
                            uint8_t *buffer, uint32_t size, uint32_t guess)
 {
@@ -454,9 +454,9 @@ static bool receive_from_ring(struct baseline_way_state *way, struct baseline_fr
     return good;
 }
 
-/* Receives a batch or a single segment, without a ring straight into buffer + expected. Sets frame to
- * the first segment's header with the payload length of all, and *pieces to their number. Returns
- * false when the queue is empty. */
+/* Receive a batch or a single segment; without a ring, straight into buffer + expected. Sets *frame
+ * to the header of the first segment with the payload length of all, and *pieces to their number.
+ * Returns false if the queue is empty. */
 static bool receive_batch(struct baseline_link *link, enum baseline_way which,
                           struct baseline_frame *frame, uint8_t *buffer, uint32_t size,
                           uint32_t expected, uint32_t *pieces)
@@ -486,9 +486,9 @@ void baseline_drain(struct baseline_link *link)
     }
 }
 
-/* Messages of any size as plain frames or batches, and what of them has arrived. */
+/* Messages of any size as plain frames or batches. */
 
-/* A number for each word of a message: no two places within it hold the same. */
+/* Return the contents of a word of a message. All words differ. */
 static uint32_t pattern_word(uint32_t index)
 {
     return (index + 1) * 2654435761u;
@@ -538,13 +538,13 @@ int baseline_piece_send(struct baseline_link *link, enum baseline_way way,
     return error;
 }
 
-/* Books a piece of `length` payload bytes and `pieces` segments. Returns true when it completed
- * its message. */
+/* Record a piece of `length` payload bytes and `pieces` segments. Returns true if it completed its
+ * message. */
 static bool inbox_book(struct baseline_inbox *inbox, const struct baseline_frame *frame,
                        uint32_t pieces, uint32_t length)
 {
     if ((int32_t)(frame->number - inbox->number) < 0) {
-        return false; /* late remains of a message that was given up */
+        return false; /* a late piece of an abandoned message */
     }
     if (frame->number != inbox->number) {
         inbox->number = frame->number;

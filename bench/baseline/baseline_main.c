@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Common main of both programs: rank 0 runs the requested tests, rank 1 answers. They coordinate by
- * MPI between tests; measured traffic never uses MPI. */
+/* The common main() of both programs. Rank 0 runs the requested tests, rank 1 answers. They
+ * coordinate by MPI between tests; measured traffic never uses MPI. */
 #include <errno.h>
 #include <mpi.h>
 #include <sched.h>
@@ -69,7 +69,7 @@ static void end_help(void)
          "line of name=value pairs for each size and way.");
 }
 
-/* Reads the command line; see options_read. */
+/* Read the command line; see options_read. */
 static void read_options(struct baseline_options *options, int argc, char **argv,
                          const char *purpose)
 {
@@ -93,7 +93,7 @@ static void read_options(struct baseline_options *options, int argc, char **argv
     options_read(argc, argv, purpose, rows, sizeof(rows) / sizeof(rows[0]), end_help);
 }
 
-#define SPINS_PER_CLOCK 1024 /* polls between two looks for the end of a test */
+#define SPINS_PER_CLOCK 1024 /* polls for each look for the end of a test */
 
 /* Rank 0 announces each test to rank 1. A way of BASELINE_WAYS ends the program. */
 struct test {
@@ -110,7 +110,7 @@ void baseline_gone(const struct baseline_link *link, const struct baseline_optio
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Learn the other rank's address; end the job when there is no other, or on the same interface. */
+/* Learn the other rank's address. Ends the job if there is none, or on the same interface. */
 static void find_peer(struct baseline_link *link)
 {
     int rank;
@@ -164,7 +164,7 @@ static void initiate(const struct baseline_program *program, struct baseline_lin
     for (int i = 0; i < options->size_count; i++) {
         uint32_t length = options->sizes[i];
         for (enum baseline_way way = 0; way < BASELINE_WAYS; way++) {
-            /* A batch for a message of one piece would only be a slower frame. */
+            /* A batch of one piece is only a slower frame. */
             bool skipped = way != BASELINE_FRAMES && program->skips_single &&
                            options->ways[BASELINE_FRAMES] && length <= link->ways[way].payload;
             if (options->ways[way] && link->ways[way].fd >= 0 && !skipped &&
@@ -176,7 +176,7 @@ static void initiate(const struct baseline_program *program, struct baseline_lin
     MPI_Send(&none, sizeof(none), MPI_BYTE, 1, 0, MPI_COMM_WORLD);
 }
 
-/* Receives the messages of a test until it ends. */
+/* Receive the messages of a test until it ends. */
 static void answer(const struct baseline_program *program, struct baseline_link *link,
                    const struct test *asked)
 {
@@ -202,7 +202,7 @@ static void answer(const struct baseline_program *program, struct baseline_link 
         }
     }
     MPI_Recv(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    /* Batches have their own queue, which may still hold the last ones. */
+    /* The last batches may still be in their own queue. */
     baseline_batches_poll(link, test.way, &test.inbox, test.buffer, test.length);
     struct baseline_ended ended = {.bytes = test.inbox.bytes,
                                    .wrong = baseline_pattern_wrong(test.buffer, test.length)};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * core-instructions: messages between a hub and its peers in memory, to be run under callgrind,
- * which counts what happens between entering and leaving the functions named counted_...
+ * core-instructions: messages between a hub and its peers in memory. It is run under callgrind,
+ * which counts the instructions inside the functions named counted_...
  *
- * Each peer gets, or sends, its messages at the same interval however many peers there are; what
- * grows with their number is then the engine's own doing.
+ * Each peer gets, or sends, its messages at an interval that does not depend on the number of
+ * peers. So any growth with that number is the engine's own.
  */
 #include "core_net.h"
 
@@ -14,14 +14,14 @@
 
 #define MESSAGE_BYTES 64
 #define BURST 4        /* messages in a row of the one-way patterns */
-#define ROUND_NS 40000 /* time in which each peer has its turn once */
-#define WARM_ROUNDS 8  /* until pools are filled and the round-trip time is known */
+#define ROUND_NS 40000 /* each peer has one turn in this time */
+#define WARM_ROUNDS 8  /* fill pools and measure the round-trip time */
 
 #define NOT_INLINE __attribute__((noinline, noclone))
-/* A call in front of this is no jump: callgrind sees the function only leave once it is done. */
+/* Prevents a tail call before it: callgrind must see the function leave after the call. */
 #define STAY __asm__ volatile("" ::: "memory")
 
-/* callgrind turns counting around at each entry and exit: off in the link's part of each, ... */
+/* callgrind toggles counting at each entry and exit: off in the link's part ... */
 NOT_INLINE static unsigned link_of_send(void *context, const struct rawe_frame *frames,
                                         unsigned count)
 {
@@ -60,7 +60,6 @@ static unsigned messages_in_turn(enum pattern pattern)
     return pattern == PINGPONG ? 1 : BURST;
 }
 
-/* One peer's turn. */
 static void turn(struct core_net *net, enum pattern pattern, uint32_t peer, bool counted)
 {
     if (pattern == IN) {

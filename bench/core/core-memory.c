@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * core-memory: memory per peer in each state of its connection. Heap is what malloc gave out,
- * overhead included, counted around each call of the hub's engine. Resident is the growth of the
- * process, measured in states that need no other node.
+ * core-memory: memory for each peer in each state of its connection. Heap is the memory from
+ * malloc, overhead included, measured around each call of the hub's engine. Resident is the growth
+ * of the process, measured in states that need no other node.
  */
 #include "core_net.h"
 
@@ -45,7 +45,7 @@ static void print(const char *state, double heap, double resident)
     printf("\n");
 }
 
-/* Known, and a connection of one lane opened but not used. */
+/* Measure an opened but unused connection of one lane. */
 static double measure_opened(struct core_net *net)
 {
     size_t heap = heap_bytes();
@@ -58,7 +58,7 @@ static double measure_opened(struct core_net *net)
     return each;
 }
 
-/* The hub's part of coming to rest; returns by how much its heap grew. */
+/* Run hub and peers until nothing changes. Returns the growth of the hub's heap. */
 static double settle(struct core_net *net)
 {
     double grown = 0;
@@ -86,7 +86,7 @@ static double measure_connected(struct core_net *net, unsigned lane)
     return grown / net->peers;
 }
 
-/* With unacknowledged messages to every peer at the same time; the lane has just been used. */
+/* Measure unacknowledged messages to all peers at once, on a lane that has just been used. */
 static double measure_active(struct core_net *net)
 {
     for (uint32_t peer = 1; peer <= net->peers; peer++) {
@@ -97,7 +97,7 @@ static double measure_active(struct core_net *net)
         for (unsigned i = 0; i < MESSAGES_IN_FLIGHT; i++) {
             core_net_send(&net->peer[peer], MESSAGE_BYTES);
         }
-        net->to_peers.count = 0; /* on their way, for longer than this takes */
+        net->to_peers.count = 0; /* they stay in flight until the end */
     }
     return (double)(heap_bytes() - before) / net->peers;
 }
@@ -124,5 +124,5 @@ int main(int argc, char **argv)
     double active = connected + measure_active(&net);
     print("active", active, -1);
     printf("core memory frames_allocated=%u\n", net.nodes[0].engine.frames.allocated);
-    return 0; /* with frames under way: the system takes everything back */
+    return 0; /* exit frees everything */
 }

@@ -13,7 +13,7 @@
 
 #define MESSAGE_BYTES_MAX 65536u
 
-/** Frames in the hub's ring: enough for the credit of a thousand peers. */
+/* Frames in the hub's ring: enough for the credit of a thousand peers. */
 #define RECEIVE_FRAMES 65536u
 
 _Noreturn void core_net_fail(const char *what)
@@ -84,7 +84,7 @@ static struct rawe_conn *open_conn(struct rawe_peer *peer, unsigned lane)
     return conn;
 }
 
-/* Hub and peers know each other by number. */
+/* Find a connection by the number of its peer. */
 static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *from,
                                      const uint8_t source_mac[RAWE_MAC_BYTES])
 {
@@ -170,7 +170,7 @@ void core_net_finish_turn(struct core_node *node)
 
 void core_net_run_peers(struct core_net *net)
 {
-    /* Only the hub sends to peers, so the queue does not grow meanwhile. */
+    /* Only the hub sends to peers, so this loop does not extend the queue. */
     for (uint32_t i = 0; i < net->to_peers.count; i++) {
         struct core_frame *frame = &net->to_peers.frames[i];
         struct core_node *node = &net->nodes[frame->node];

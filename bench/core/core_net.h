@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A hub and its peers in memory: one engine with a connection to each of many other engines, a
- * made-up clock, and a wire without loss. For measuring what the core itself costs.
+ * simulated clock, and a wire without loss, to measure the cost of the core alone.
  *
- * Whatever the hub sends lies in `to_peers` until core_net_run_peers, and what the peers send in
- * `to_hub` until core_net_run_hub.
+ * Frames from the hub wait in `to_peers` for core_net_run_peers, frames from the peers in `to_hub`
+ * for core_net_run_hub.
  */
 #ifndef CORE_NET_H
 #define CORE_NET_H
@@ -28,13 +28,13 @@ struct core_node {
     uint32_t index; /* 0: the hub; peers count from 1 */
     struct rawe_engine engine;
     struct rawe_handle_table handles;
-    struct rawe_peer hub; /* as this peer reaches it */
+    struct rawe_peer hub; /* this node's view of the hub */
     uint64_t delivered;   /* messages */
     bool answers;         /* each message with one of the same length */
 };
 
 struct core_frame {
-    uint32_t node; /* whom it is for */
+    uint32_t node; /* its receiver */
     uint32_t len_bytes;
     uint8_t bytes[CORE_NET_FRAME_BYTES];
 };
@@ -48,7 +48,7 @@ struct core_net {
     uint64_t now_ns;
     uint32_t peers;
     struct core_node *nodes; /* peers + 1 of them */
-    struct rawe_peer *peer;  /* as the hub reaches each of them */
+    struct rawe_peer *peer;  /* the hub's view of each */
     struct core_queue to_hub, to_peers;
 };
 
@@ -56,9 +56,9 @@ struct core_net {
 void core_net_init(struct core_net *net, uint32_t peers);
 void core_net_free(struct core_net *net);
 
-/* Return the hub's connection to a peer (from 1) on the express lane, opened (IDLE) if need be. */
+/* Return the hub's connection to a peer (from 1) on the express lane. A new one is IDLE. */
 struct rawe_conn *core_net_open(struct core_net *net, uint32_t peer);
-/* Connect hub and peer, and let both come to rest. */
+/* Connect hub and peer, and run both until nothing changes. */
 void core_net_connect(struct core_net *net, uint32_t peer);
 
 /* Let the peers receive their frames on the wire, and answer. */

@@ -12,11 +12,11 @@
 #define IMB_BUFFERS_MAX 4096
 #define IMB_WARMUP 5              /* iterations that estimate the time of one */
 #define IMB_CHECK_ROUNDS 3        /* extra iterations with fresh contents under -check */
-#define IMB_SETTLE_NS 1000000000L /* until all other ranks are asleep, with -sleep_until */
-#define IMB_SLEEP_NS 200000000L   /* between two looks for its file */
+#define IMB_SETTLE_NS 1000000000L /* with -sleep_until: time for all other ranks to fall asleep */
+#define IMB_SLEEP_NS 200000000L   /* between two checks for its file */
 #define IMB_ELEMENT sizeof(float) /* reductions work on MPI_FLOAT with MPI_SUM, as IMB's do */
 
-/* Which columns a benchmark prints. */
+/* The columns of a benchmark. */
 enum imb_layout {
     IMB_LAYOUT_SINGLE,     /* #bytes #repetitions t[usec] Mbytes/sec */
     IMB_LAYOUT_PARALLEL,   /* #bytes #repetitions t_min t_max t_avg Mbytes/sec */
@@ -32,14 +32,14 @@ struct imb_run {
     int rank;
     int size;
     size_t bytes;  /* message size as printed in #bytes */
-    size_t stride; /* distance of a window's messages in the send buffer; 0: all share one place */
-    int buffers;   /* that a window's messages are received into, one after the other */
+    size_t stride; /* distance of a window's messages in the send buffer; 0: all use one place */
+    int buffers;   /* that receive a window's messages, one after the other */
     int root;      /* root of this iteration */
     int round;     /* changes the contents under -check */
     int iteration; /* number of the timed iteration */
-    size_t turn;   /* iterations so far, timed or not; CacheCold walks on with each */
+    size_t turn;   /* iterations so far, timed or not; selects the place in CacheCold */
     size_t places; /* in each buffer; CacheCold uses one per iteration */
-    size_t place;  /* offset of the one used last */
+    size_t place;  /* offset of the last one */
     unsigned char *send;
     unsigned char *receive;
     size_t send_capacity;    /* bytes allocated */
@@ -52,12 +52,12 @@ struct imb_run {
 
 /* Special properties of a benchmark. */
 enum imb_trait {
-    IMB_PAIR = 1 << 0,      /* uses two ranks however many there are */
+    IMB_PAIR = 1 << 0,      /* uses two of the ranks */
     IMB_EVEN = 1 << 1,      /* needs an even number of ranks */
     IMB_SYNC = 1 << 2,      /* timed call by call, ranks synchronized between calls */
     IMB_REDUCTION = 1 << 3, /* message sizes are multiples of IMB_ELEMENT */
     IMB_COLD = 1 << 4,      /* receives into -receive_buffers places, not into one */
-    IMB_CALLER = 1 << 5     /* only rank 0's time counts: how long a call keeps it */
+    IMB_CALLER = 1 << 5     /* the result is the time of calls on rank 0 */
 };
 
 struct imb_benchmark {
@@ -66,11 +66,11 @@ struct imb_benchmark {
     unsigned traits; /* of enum imb_trait */
     int legs;        /* one iteration's time is divided by this: 2 for a round trip */
     int traffic;     /* messages that one iteration counts in Mbytes/sec */
-    /* Bytes of send and receive buffer that run->bytes and run->size need. */
+    /* Set the bytes of send and receive buffer that run->bytes and run->size need. */
     void (*space)(struct imb_run *run, size_t *send, size_t *receive);
     void (*iterate)(struct imb_run *run);
     void (*fill)(struct imb_run *run);
-    /* Number of wrong bytes in this rank's receive buffer. */
+    /* Return the number of wrong bytes in this rank's receive buffer. */
     size_t (*verify)(const struct imb_run *run);
     /* Called once after the iterations; their time includes it unless IMB_CALLER. May be NULL. */
     void (*finish)(struct imb_run *run);
@@ -92,7 +92,7 @@ struct imb_options {
     int selected_count;
 };
 
-/* What one size gave, gathered from all ranks. Times are seconds for each iteration. */
+/* The result of one size over all ranks. Times are seconds for each iteration. */
 struct imb_result {
     int repetitions;
     double min_s;
@@ -110,13 +110,15 @@ extern const int imb_collectives_count;
 /* Space for one message in each direction, and its contents. */
 void imb_space_one(struct imb_run *run, size_t *send, size_t *receive);
 void imb_fill_one(struct imb_run *run);
-/* Fill a buffer with contents that differ by sender, receiver and round; `to` is -1 if all get the same. */
+/* Fill a buffer with contents that differ by sender, receiver and round; `to` is -1 if all get the
+ * same. */
 void imb_pattern_fill(unsigned char *buffer, size_t bytes, int from, int to, int round);
 /* Return the number of bytes that differ from that pattern. */
 size_t imb_pattern_compare(const unsigned char *buffer, size_t bytes, int from, int to, int round);
 /* Fill a reduction's vector with small whole numbers, whose sums are exact in any order. */
 void imb_numbers_fill(float *buffer, size_t count, int rank, int round);
-/* Return the number of wrong bytes in the sum over `size` ranks, from element `first` of the reduced vector on. */
+/* Return the number of wrong bytes in the sum over `size` ranks, from element `first` of the
+ * reduced vector on. */
 size_t imb_numbers_compare(const float *buffer, size_t first, size_t count, int size, int round);
 
 #endif

@@ -4,7 +4,7 @@
 
 /* --- Buffers --------------------------------------------------------------------------------- */
 
-/* Equal blocks, handed over by counts and displacements in the v-collectives. */
+/* Set the counts and displacements of equal blocks for the v-collectives. */
 static void share_blocks(const struct imb_run *run)
 {
     for (int i = 0; i < run->size; i++) {
@@ -49,7 +49,7 @@ static void fill_numbers(struct imb_run *run)
     imb_numbers_fill((float *)(void *)run->send, run->bytes / IMB_ELEMENT, run->rank, run->round);
 }
 
-/* Blocks from every rank; `to` is this rank or, where all get the same block, -1. */
+/* Compare the blocks of all ranks; `to` is this rank, or -1 if all get the same block. */
 static size_t verify_blocks(const struct imb_run *run, int to)
 {
     size_t wrong = 0;
@@ -123,7 +123,7 @@ static void reduce(struct imb_run *run)
                run->root, run->comm);
 }
 
-/* The vector of #bytes is shared out; the first ranks take what does not divide. */
+/* Divide the vector of #bytes among the ranks; the first ones get the remainder. */
 static void share_elements(const struct imb_run *run)
 {
     int elements = (int)(run->bytes / IMB_ELEMENT);
@@ -147,7 +147,7 @@ static size_t verify_reduce_scatter(const struct imb_run *run)
                                (size_t)run->counts[run->rank], run->size, run->round);
 }
 
-/* Each rank gets a block of equal length: what does not divide is left out. */
+/* Each rank gets a block of equal length; the remainder is left out. */
 static void reduce_scatter_block(struct imb_run *run)
 {
     MPI_Reduce_scatter_block(run->send, run->receive, run->counts[run->size - 1], MPI_FLOAT,
@@ -215,8 +215,8 @@ static void alltoallv(struct imb_run *run)
                   run->displacements, MPI_BYTE, run->comm);
 }
 
-/* Layout, traits, legs, traffic. MPBench's call a collective again and again, without waiting for
- * the other ranks in between. */
+/* Layout, traits, legs, traffic. MPBench's benchmarks do not synchronize the ranks between calls.
+ * */
 #define SYNC IMB_LAYOUT_COLLECTIVE, IMB_SYNC, 1, 1
 #define SYNC_REDUCTION IMB_LAYOUT_COLLECTIVE, IMB_SYNC | IMB_REDUCTION, 1, 1
 #define MPBENCH IMB_LAYOUT_COLLECTIVE, 0, 1, 1

@@ -20,7 +20,8 @@ static void space_two(struct imb_run *run, size_t *send, size_t *receive)
     *receive = 2 * run->bytes;
 }
 
-/* Where message `i` of a window is received in iteration `turn`. The buffers share no cache line. */
+/* Return the offset where message `i` of a window is received in iteration `turn`. The buffers
+ * share no cache line. */
 static size_t window_place(const struct imb_run *run, size_t turn, int i)
 {
     size_t stride = (run->bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
@@ -220,8 +221,8 @@ static size_t verify_one_way_window(const struct imb_run *run)
     return is_lower_half(run) ? 0 : verify_window(run);
 }
 
-/* --- Isend, SendCall: how long MPI_Isend and MPI_Send keep their caller -------------------------
- * The reply lets each call start on an idle connection with the receive already posted. */
+/* --- Isend, SendCall: time inside MPI_Isend and MPI_Send ----------------------------------------
+ * Because of the reply, each call starts on an idle connection, with the receive already posted. */
 
 /* Time one call: MPI_Isend if `request` is not NULL, else MPI_Send. */
 static void timed_send(struct imb_run *run, MPI_Request *request)
@@ -260,7 +261,8 @@ static size_t verify_one_way(const struct imb_run *run)
     return run->rank == 0 ? 0 : verify_from_peer(run);
 }
 
-/* --- MpBandwidth, MpLatency: MPBench's blocking sends in a row, one reply behind them all ------- */
+/* --- MpBandwidth, MpLatency: MPBench's successive blocking sends, with one reply at the end ------
+ * */
 
 static void send_one_way(struct imb_run *run)
 {
@@ -281,10 +283,10 @@ static void reply_once(struct imb_run *run)
     }
 }
 
-/* --- CacheCold: a ping-pong in which each message leaves from and arrives in memory that is in no
- * cache. Both buffers are larger than the caches, and each iteration uses the next place in them. */
+/* --- CacheCold: a ping-pong from and to uncached memory -----------------------------------------
+ * Both buffers are larger than the caches, and each iteration uses the next place in them. */
 
-#define COLD_GAP_BYTES (4096 + LINE_BYTES) /* what the processor fetches ahead stays unused */
+#define COLD_GAP_BYTES (4096 + LINE_BYTES) /* beyond what the processor prefetches */
 #define COLD_LEAST_BYTES ((size_t)32 << 20)
 #define COLD_MOST_BYTES ((size_t)256 << 20)
 

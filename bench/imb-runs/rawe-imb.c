@@ -38,7 +38,7 @@ static const char imb_help[] =
     "time the call alone; Mp... are MPBench's, CacheHot and CacheCold GAMMA's ping-pong in warm\n"
     "memory and in memory that is in no cache.\n";
 
-/* Benchmark number `index` of both tables; NULL after the last. */
+/* Return benchmark number `index` of both tables, or NULL after the last. */
 static const struct imb_benchmark *benchmark_at(int index)
 {
     if (index < imb_point_to_point_count) {
@@ -48,7 +48,7 @@ static const struct imb_benchmark *benchmark_at(int index)
     return index < imb_collectives_count ? &imb_collectives[index] : NULL;
 }
 
-/* Returns the benchmark of this name in any case, or NULL. */
+/* Return the benchmark of this name in any case, or NULL. */
 static const struct imb_benchmark *find_benchmark(const char *name)
 {
     const struct imb_benchmark *found = NULL;
@@ -57,7 +57,7 @@ static const struct imb_benchmark *find_benchmark(const char *name)
     return found;
 }
 
-/* A whole number from `low` to `high` at the start of text; *end is what follows it. */
+/* Parse a number from `low` to `high` at the start of text; *end is what follows it. */
 static bool parse_integer(const char *text, long low, long high, long *value, const char **end)
 {
     char *rest;
@@ -120,7 +120,7 @@ static bool parse_msglog(struct imb_options *options, const char *text)
     return *end == ':' && parse_whole(end + 1, first, MSGLOG_LIMIT, &options->msglog_max);
 }
 
-/* One option that takes a value. Returns 1 when read, 0 when unknown, -1 when the value is bad. */
+/* Read an option with a value. Returns 1, 0 if it is unknown, or -1 if the value is bad. */
 static int parse_valued(struct imb_options *options, const char *name, const char *value, char *why,
                         size_t why_size)
 {
@@ -152,7 +152,7 @@ static int parse_valued(struct imb_options *options, const char *name, const cha
     return good ? 1 : -1;
 }
 
-/* Reads the command line. Returns false after printing why (on rank 0 only) or the help text;
+/* Read the command line. Returns false after printing an error (on rank 0 only) or the help text;
  * *status is then the exit code. */
 static bool parse_options(struct imb_options *options, int argc, char **argv, int rank, int *status)
 {
@@ -344,7 +344,7 @@ static void print_no_memory(size_t bytes, double needed_bytes)
 
 /* Contents of checked messages, made from sender, receiver and round. */
 
-/* A start value in which any change of an argument changes all bits. */
+/* Return a seed in which any change of an argument changes all bits. */
 static uint64_t pattern_seed(int from, int to, int round)
 {
     uint64_t x = ((uint64_t)(uint32_t)from << 40) ^ ((uint64_t)(uint32_t)(to + 1) << 20) ^
@@ -353,7 +353,8 @@ static uint64_t pattern_seed(int from, int to, int round)
     return x ^ (x >> 29);
 }
 
-/* The byte at an offset; depends on all of the offset so that a shifted block is noticed. */
+/* Return the byte at an offset. It depends on all bits of the offset, which reveals shifted blocks.
+ * */
 static inline unsigned char pattern_byte(uint64_t seed, size_t offset)
 {
     uint64_t x = (seed + offset) * UINT64_C(0xD6E8FEB86659FD93);
@@ -403,11 +404,11 @@ size_t imb_numbers_compare(const float *buffer, size_t first, size_t count, int 
     return wrong;
 }
 
-/* Choice of ranks, and times. */
+/* Choice of ranks, and timing. */
 
 #define PAGE_BYTES 4096
 
-/* Grows a buffer and touches its pages. Discards its contents. */
+/* Grow a buffer and touch its pages. Discards its contents. */
 static bool buffer_reserve(unsigned char **buffer, size_t *capacity, size_t bytes)
 {
     if (*buffer != NULL && *capacity >= bytes) {
@@ -426,7 +427,7 @@ static bool buffer_reserve(unsigned char **buffer, size_t *capacity, size_t byte
     return true;
 }
 
-/* Seconds that `repetitions` iterations take on this rank, for each iteration and leg. */
+/* Return the seconds for each iteration and leg on this rank. */
 static double time_iterations(const struct imb_benchmark *benchmark, struct imb_run *run,
                               int repetitions)
 {
@@ -456,7 +457,7 @@ static double time_iterations(const struct imb_benchmark *benchmark, struct imb_
     return elapsed / repetitions / benchmark->legs;
 }
 
-/* Seconds of one iteration on the slowest rank, from `repetitions` of them. */
+/* Return the seconds of one iteration on the slowest rank, measured over `repetitions`. */
 static double estimate(const struct imb_benchmark *benchmark, struct imb_run *run, int repetitions)
 {
     double mine = time_iterations(benchmark, run, repetitions) * benchmark->legs;
@@ -465,13 +466,14 @@ static double estimate(const struct imb_benchmark *benchmark, struct imb_run *ru
     return slowest;
 }
 
-/* How often to repeat: bounded by -iter, by volume, and by time as a few iterations measure it. */
+/* Return the number of repetitions, bounded by -iter, by volume, and by the time of a few of them.
+ * */
 static int choose_repetitions(const struct imb_benchmark *benchmark,
                               const struct imb_options *options, struct imb_run *run)
 {
     double repetitions = options->iterations;
-    /* The first iteration may open connections and says nothing about the others, except that
-     * several more would take longer than -time allows. */
+    /* The first iteration may open connections, so it only tells whether several more would exceed
+     * -time. */
     double slowest = estimate(benchmark, run, 1);
     bool is_long = slowest * IMB_WARMUP > options->seconds;
     slowest = estimate(benchmark, run, is_long ? 1 : IMB_WARMUP);
@@ -496,13 +498,13 @@ static size_t check_once(const struct imb_benchmark *benchmark, struct imb_run *
     return benchmark->verify(run);
 }
 
-/* New contents in the send buffer, none in the receive buffer. */
+/* Fill the send buffer with new contents, and clear the receive buffer. */
 static void renew_contents(const struct imb_benchmark *benchmark, struct imb_run *run)
 {
     run->round++;
     memset(run->receive, 0xA5, run->receive_capacity);
     benchmark->fill(run);
-    /* A message of this round must not arrive before its receiver has cleared its buffer. */
+    /* The receiver must clear its buffer before a message of this round arrives. */
     MPI_Barrier(run->comm);
 }
 
@@ -513,7 +515,7 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Runs one size; rank 0 prints. Returns the wrong bytes of all ranks. */
+/* Run one size; rank 0 prints. Returns the wrong bytes of all ranks. */
 static double run_size(const struct imb_benchmark *benchmark, const struct imb_options *options,
                        struct imb_run *run)
 {
@@ -554,7 +556,7 @@ static double run_size(const struct imb_benchmark *benchmark, const struct imb_o
         defects += (double)benchmark->verify(run);
     }
     if (benchmark->layout == IMB_LAYOUT_CALL) {
-        /* Only the sender's calls are timed; the rest of the iteration makes room for them. */
+        /* Only the sender's calls are timed. */
         mine = 0;
         if (run->rank == 0) {
             for (int i = 0; i < result.repetitions; i++) {
@@ -579,7 +581,7 @@ static double run_size(const struct imb_benchmark *benchmark, const struct imb_o
     return result.defects;
 }
 
-/* Size number `index` of this benchmark; false after the last. */
+/* Set *bytes to size number `index` of this benchmark. Returns false after the last. */
 static bool size_at(const struct imb_benchmark *benchmark, const struct imb_options *options,
                     int index, size_t *bytes)
 {
@@ -611,7 +613,7 @@ static void sleep_ns(long duration_ns)
     nanosleep(&duration, NULL);
 }
 
-/* Keeps this rank out of MPI, where it would poll. */
+/* Sleep outside MPI, which would poll. */
 static void sleep_until_exists(const char *path)
 {
     while (access(path, F_OK) != 0) {
@@ -619,7 +621,7 @@ static void sleep_until_exists(const char *path)
     }
 }
 
-/* Runs one benchmark on the first `size` ranks; the others wait. */
+/* Run one benchmark on the first `size` ranks; the others wait. */
 static double run_group(const struct imb_benchmark *benchmark, const struct imb_options *options,
                         struct imb_run *run, int size)
 {
@@ -629,7 +631,7 @@ static double run_group(const struct imb_benchmark *benchmark, const struct imb_
     MPI_Comm_size(MPI_COMM_WORLD, &world_size);
     bool is_active = world_rank < size;
     double defects = 0;
-    run->round = 0; /* ranks that waited during an earlier benchmark are behind */
+    run->round = 0; /* equal on all ranks, also those that waited during an earlier benchmark */
     MPI_Comm_split(MPI_COMM_WORLD, is_active ? 0 : MPI_UNDEFINED, world_rank, &run->comm);
     if (is_active) {
         if (options->sleep_until != NULL) {
@@ -652,7 +654,7 @@ static double run_group(const struct imb_benchmark *benchmark, const struct imb_
     return defects;
 }
 
-/* Runs one benchmark on npmin ranks, then doubles them up to all. */
+/* Run one benchmark on npmin ranks, then on twice as many, up to all. */
 static double run_benchmark(const struct imb_benchmark *benchmark,
                             const struct imb_options *options, struct imb_run *run, int world_size)
 {

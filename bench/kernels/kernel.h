@@ -71,8 +71,8 @@ static void *kernel_allocate(uint64_t bytes)
     return memory;
 }
 
-/* Return the n-th number of a pseudo-random sequence that every rank knows: SplitMix64 (Steele, Lea,
- * Flood 2014), which yields any element without those before it. */
+/* Return the n-th number of a pseudo-random sequence that every rank knows: SplitMix64 (Steele,
+ * Lea, Flood 2014), which yields any element without those before it. */
 static uint64_t kernel_number(uint64_t n)
 {
     uint64_t z = (n + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -82,7 +82,7 @@ static uint64_t kernel_number(uint64_t n)
 }
 
 /* Print the result lines on rank 0, and finalize MPI. Returns the exit status: 0 if verified on all
- * ranks. `seconds` are this rank's; `operations` are those of all ranks, shown in `unit` a second. */
+ * ranks. `seconds` are this rank's; `operations` are those of all ranks, in `unit` a second. */
 static int kernel_finish(const char *name, const char *size, double seconds, double operations,
                          const char *unit, bool verified)
 {

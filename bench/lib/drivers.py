@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The drivers of bench/ by their folders. Started with one's name, it is that folder's compare."""
+"""The drivers of bench/ by their folders. Run with the name of a folder, it is its `compare`."""
 
 import importlib
 import sys
@@ -19,7 +19,6 @@ sys.path[:0] = [str(BENCH / folder) for folder in ("lib", *DRIVERS, "../test/lab
 
 
 def driver_of(name):
-    """The driver of a folder."""
     module, cls = DRIVERS[name]
     return getattr(importlib.import_module(module), cls)()
 

@@ -5,15 +5,15 @@
  *
  * overlap WHAT BYTES SECONDS
  *
- * sender, receiver, both: rank 0 sends a message to rank 1, both without blocking. WHAT computes for
- * COMPUTE_S meanwhile, then waits. Measured is how long the message takes for the rank that does not
- * compute, or, when both do, how long it makes rank 1 wait after its computation.
+ * sender, receiver, both: rank 0 sends a message to rank 1 without blocking. Meanwhile WHAT
+ * computes for COMPUTE_S, then waits. The result is the time of the message on the rank that does
+ * not compute or, if both do, the time that rank 1 waits after its computation.
  *
- * bcast, alltoall, allreduce: both ranks begin the nonblocking collective, compute for as long as it
- * takes alone, then wait. Measured is how much of it went on meanwhile, as IMB-NBC defines it:
- * (alone + computing - together) / min(alone, computing), the time of a round that of the last rank.
+ * bcast, alltoall, allreduce: both ranks start the nonblocking collective, compute for as long as
+ * it takes alone, then wait. The result is the overlap as IMB-NBC defines it: (alone + computing -
+ * together) / min(alone, computing), with the time of the last rank in each round.
  *
- * Ten rounds with computing, as of a program that always does, follow ten without, and so on.
+ * Blocks of ten rounds with and without computing alternate.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ static void compute(double seconds)
     }
 }
 
-/* `to` and `from` have room for two messages. */
+/* Start an operation. `to` and `from` have room for two messages. */
 static MPI_Request start(int kind, int rank, char *to, char *from, int bytes)
 {
     MPI_Comm world = MPI_COMM_WORLD;
@@ -65,7 +65,7 @@ static MPI_Request start(int kind, int rank, char *to, char *from, int bytes)
     return request;
 }
 
-/* Seconds of one round; of a collective, those of the last rank. `compute_s` 0: do not compute. */
+/* Return the seconds of one round; of a collective, those of the last rank. */
 static double round_of(int kind, int rank, double compute_s, char *to, char *from, int bytes)
 {
     MPI_Barrier(MPI_COMM_WORLD);
@@ -117,10 +117,10 @@ int main(int argc, char **argv)
     int computes = kind >= BOTH || rank == kind;
     double compute_s = COMPUTE_S;
     for (int i = 0; i < 20; i++) {
-        times[0][i] = round_of(kind, rank, 0, to, from, bytes); /* connections are there */
+        times[0][i] = round_of(kind, rank, 0, to, from, bytes); /* open connections */
     }
     if (kind >= BCAST) {
-        compute_s = median(times[0], 20); /* the same of both ranks */
+        compute_s = median(times[0], 20); /* equal on both ranks */
     }
     double end = MPI_Wtime() + atof(argv[3]);
     while (go) {

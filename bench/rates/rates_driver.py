@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The driver of the programs beside it, each for one question, between two ranks."""
+"""The driver of the programs in this folder, all for two ranks."""
 
 import re
 from typing import ClassVar
@@ -24,11 +24,13 @@ SUITES = {
 
 
 class RateProgram(Program):
-    """A program that is started with words, its size, more words, and the seconds that it runs for.
-    It prints a rate: "... a second: 123"."""
+    """A program whose arguments are `words`, its size, `more`, and the seconds to run.
+
+    It prints a rate: "... a second: 123".
+    """
 
     file = ""
-    words = ()  # in front of the size
+    words = ()  # before the size
     more = ()
 
     def __init__(self, name, unit=""):
@@ -50,7 +52,7 @@ class RateProgram(Program):
 
 
 class Overlap(RateProgram):
-    """One message after the other, while one side or both compute for 40 ms."""
+    """Successive messages while one side or both compute for 40 ms."""
 
     file = "overlap"
 
@@ -80,7 +82,7 @@ class Overlap(RateProgram):
 
 
 class Threads(RateProgram):
-    """Windows of 64 messages of 8 bytes out of several threads; its sizes are their numbers."""
+    """Windows of 64 messages of 8 bytes from several threads, whose number is the size."""
 
     file = "thread-rate"
     more = (8,)

@@ -1,12 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * thread-rate: how many messages a second go from rank 0 to rank 1, out of one thread or several.
+ * thread-rate: messages a second from rank 0 to rank 1, sent by one thread or several.
  *
  * thread-rate THREADS BYTES SECONDS
  *
- * Each thread has a communicator of its own, and sends to the thread of the same number: WINDOW
- * messages that the receiver waits for, then one back. All run under MPI_THREAD_MULTIPLE.
+ * Each thread has its own communicator, and sends WINDOW messages to the thread with its number,
+ * which answers with one. All run under MPI_THREAD_MULTIPLE.
  */
 #include <mpi.h>
 #include <pthread.h>

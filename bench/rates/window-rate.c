@@ -1,12 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * window-rate: how many one-sided operations a second rank 0 does on the memory of rank 1.
+ * window-rate: one-sided operations a second of rank 0 on the memory of rank 1.
  *
  * window-rate OPERATION BYTES SECONDS
  *
- * OPERATION is put, get, accumulate, or fetch (MPI_Fetch_and_op, of 8 bytes). Operations of a burst
- * go to places of their own, then all are flushed. Rank 1 waits in a barrier meanwhile.
+ * OPERATION is put, get, accumulate, or fetch (MPI_Fetch_and_op, 8 bytes). The operations of a
+ * burst use different places, and are then flushed together. Rank 1 waits in a barrier.
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@ enum operation { PUT, GET, ACCUMULATE, FETCH, OPERATIONS };
 
 static const char *const names[OPERATIONS] = {"put", "get", "accumulate", "fetch"};
 
-/* Operations between two flushes. */
+/* Return the number of operations between two flushes. */
 static int burst_of(enum operation operation, int bytes)
 {
     int burst = bytes > 4096 ? 16 : 256;
@@ -49,7 +49,7 @@ static void operate(enum operation operation, int bytes, int number, char *data,
     }
 }
 
-/* Operations a second, in bursts that are flushed. */
+/* Return the operations a second. */
 static double measure(enum operation operation, int bytes, double seconds, char *data, MPI_Win win)
 {
     int burst = burst_of(operation, bytes);
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
     data = calloc(1, WINDOW_BYTES);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
-        (void)measure(operation, bytes, atof(argv[3]) / 4, data, win); /* connections are there */
+        (void)measure(operation, bytes, atof(argv[3]) / 4, data, win); /* open connections */
         printf("operations a second: %.0f\n", measure(operation, bytes, atof(argv[3]), data, win));
     }
     MPI_Barrier(MPI_COMM_WORLD);

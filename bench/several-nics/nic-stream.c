@@ -1,13 +1,13 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * nic-stream: what a stream of messages from rank 0 to rank 1 carries.
+ * nic-stream: throughput of a stream of messages from rank 0 to rank 1.
  *
  * nic-stream BYTES IN_FLIGHT SECONDS
  *
- * Always IN_FLIGHT messages are under way: the receiver posts a new receive as soon as the oldest is
- * complete, without telling the sender. It says every second how much has come, and at the end the
- * rate since the first IN_FLIGHT messages, MB being 10^6 bytes.
+ * IN_FLIGHT messages are always in flight: the receiver posts a new receive as soon as the oldest
+ * is complete, without telling the sender. It prints the messages received every second, and at the
+ * end the rate after the first IN_FLIGHT messages, in MB of 10^6 bytes.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static MPI_Request requests[IN_FLIGHT_MAX];
 static char *memory;
 static int bytes, in_flight;
 
-/** Send until the time is over, then one empty message for each receive. */
+/* Send until the time is over, then one empty message for each receive. */
 static void send_all(double seconds)
 {
     double start = MPI_Wtime();

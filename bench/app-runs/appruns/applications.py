@@ -33,12 +33,12 @@ NETPIPE = re.compile(
 INTEGRITY = re.compile(
     r"^\s*\d+:\s+(\d+) bytes\s+\d+ times -->\s+(Integrity .*?)\s*$", re.MULTILINE
 )
-LATENCY_BYTES = 64  # NetPIPE's latency: what shorter messages take on average
+LATENCY_BYTES = 64  # NetPIPE's latency is the average of shorter messages
 NETPIPE_SMALL, NETPIPE_LARGE = 4096, 65536
 
 
 class Netpipe(Application):
-    """NetPIPE: one message to and fro between two ranks, over sizes; first its integrity check."""
+    """NetPIPE: ping-pong between two ranks over sizes, after its integrity check."""
 
     name = "netpipe"
     title = "NetPIPE"
@@ -85,7 +85,7 @@ class Netpipe(Application):
             },
             [
                 Check("integrity", not wrong, "; ".join(wrong)),
-                # Sizes grow by at most a half: the last one is above that.
+                # Sizes grow by at most a half, so the last one exceeds this.
                 Check("sizes checked", last_checked > checked / 1.6, f"up to {last_checked} bytes"),
                 Check("sizes measured", largest > wanted / 1.6, f"up to {largest} bytes"),
             ],
@@ -93,7 +93,7 @@ class Netpipe(Application):
 
 
 HPCC_OUTPUT = "hpccoutf.txt"
-# HPL's input file as HPCC reads it; the lines at its end are PTRANS's own sizes (none).
+# HPL's input file for HPCC; the lines at its end are for sizes of PTRANS's own (none).
 HPCC_INPUT = """\
 HPLinpack benchmark input file
 bench/app-runs
@@ -136,12 +136,12 @@ HPCC_LINE = re.compile(r"^(\w+)=(\S+)$", re.MULTILINE)
 TESTS = re.compile(r"^\s*(\d+) tests completed and (passed|failed) residual checks", re.MULTILINE)
 SKIPPED = re.compile(r"^\s*(\d+) tests skipped because of illegal input values", re.MULTILINE)
 FFT_ERROR_MAX = 1e-10  # the program prints about 1e-15
-# RandomAccess may lose 1 % of its updates by its rules; HPCC itself says PASSED up to there.
+# The rules of RandomAccess allow the loss of 1 % of its updates; up to that HPCC prints PASSED.
 RANDOM_ERRORS_MAX = 0.01
 
 
 def grid(ranks):
-    """Rows and columns of the most square process grid."""
+    """Return rows and columns of the most square process grid."""
     rows = math.isqrt(ranks)
     while ranks % rows:
         rows -= 1
@@ -252,14 +252,14 @@ COMM = re.compile(r"^Comm\s*\|\s*\S+\s*\|\s*(\S+)\s*\|\s*\S+\s*\|\s*\S+\s*\|\s*(
 # Step Temp E_pair E_mol TotEng Press
 THERMO = re.compile(r"^\s*(\d+)((?:\s+-?\d\S*){5})\s*$", re.MULTILINE)
 DANGEROUS = re.compile(r"^Dangerous builds = (\d+)", re.MULTILINE)
-# Energy of the perfect lattice at this density and cutoff, and of its first temperature.
+# Energy of the perfect lattice at this density and cutoff; the temperature at the start.
 LATTICE_ENERGY = -6.7733681
 FIRST_TEMPERATURE = 1.44
-DRIFT_MAX = 0.005  # of the total energy, relative; the integrator's own is a third of that
+DRIFT_MAX = 0.005  # of the total energy, relative; three times the integrator's own
 
 
 class Lammps(Application):
-    """A Lennard-Jones crystal that melts, the same number of atoms on all ranks together."""
+    """A melting Lennard-Jones crystal, strong scaling."""
 
     name = "lammps"
     title = "LAMMPS"
@@ -327,7 +327,7 @@ class Lammps(Application):
                 f"{dangerous.group(1) if dangerous else 'unknown'} dangerous builds",
             ),
         ]  # fmt: skip
-        # Two orders of MPI_Allreduce, coll/rawe's and tuned's, differ in the eighth digit by then.
+        # By then the orders of summation in coll/rawe and coll/tuned differ in the eighth digit.
         values = {"temperature": last[0], "energy": last[3], "pressure": last[4]}
         result.steady = {name: float(f"{value:.6g}") for name, value in values.items()}
         return result
@@ -437,7 +437,7 @@ class Kernel(Application):
     """A program of bench/kernels."""
 
     source = ""
-    rate = ""  # the result line that holds its rate
+    rate = ""  # the name of its result line with the rate
     works = ""  # what it does, in words
 
     @property
@@ -499,8 +499,8 @@ class Cannon(Kernel):
 
 
 PROGRAMS = {one.name: one for one in (Netpipe(), Hpcc(), Lammps(), Abinit(), Bitonic(), Cannon())}
-# One rank of LAMMPS uses no network: it is the base of the scaling, and tcp and rawe differ there
-# by the machine's spread only.
+# One rank of LAMMPS uses no network: it is the base of the scaling; tcp and rawe differ there only
+# by noise.
 RANKS = {
     "netpipe": {"full": (2,), "quick": (2,)},
     "hpcc": {"full": (2, 4), "quick": (2,)},

@@ -23,7 +23,7 @@ def test_cases__the_usual_ones_can_all_run(size):
     found = parse(*(["--quick"] if size == "quick" else []))
     assert not found.left_out and {case.program for case in found.cases} == set(PROGRAMS)
     assert {case.size for case in found.cases} == {size}
-    assert len(found.cases) == sum(len(ranks) for ranks in RANKS[size].values())
+    assert len(found.cases) == sum(len(ranks[size]) for ranks in RANKS.values())
 
 
 def test_cases__what_cannot_run_is_left_out():

@@ -19,7 +19,7 @@ from benchlib.transports import BASELINE, TITLES
 
 from . import output
 
-# IMB-MPI1's, but for Reduce_local, which sends nothing.
+# Those of IMB-MPI1, except Reduce_local, which sends nothing.
 POINT_TO_POINT = ("PingPong", "PingPing", "PingPongAnySource", "PingPingAnySource", "Sendrecv")
 POINT_TO_POINT += ("Exchange", "Uniband", "Biband", "UnibandCold", "BibandCold", "Isend")
 IMB_COLLECTIVES = ("Bcast", "Allreduce", "Reduce", "Reduce_scatter", "Reduce_scatter_block")
@@ -31,10 +31,10 @@ MPBENCH_COLLECTIVES = ("MpBroadcast", "MpReduce", "MpAllreduce", "MpAlltoall")
 SEEDS = (*MPBENCH, *MPBENCH_COLLECTIVES, "CacheHot", "CacheCold", "SendCall")
 COLLECTIVES = IMB_COLLECTIVES + MPBENCH_COLLECTIVES
 BENCHMARKS = POINT_TO_POINT + IMB_COLLECTIVES + SEEDS
-# The streams, and the same received into several buffers instead of one.
+# Each stream, and its form that is received into several buffers instead of one.
 COLD = {"Uniband": "UnibandCold", "Biband": "BibandCold"}
 OWN_ONLY = (*COLD.values(), "Isend", *SEEDS)  # IMB-MPI1 has no such benchmarks
-# These run on two ranks, however many there are.
+# These use two of the ranks.
 PAIRS = (
     *(name for name in POINT_TO_POINT if name.startswith("Ping")),
     "Isend",
@@ -102,7 +102,7 @@ SUITES = {
 
 
 def benchmark_named(name):
-    """The benchmark's proper spelling; ValueError when there is none."""
+    """Return the proper spelling of a benchmark. Raises ValueError if there is none."""
     for benchmark in BENCHMARKS:
         if benchmark.lower() == name.strip().lower():
             return benchmark
@@ -110,7 +110,7 @@ def benchmark_named(name):
 
 
 def parts_of(suite, benchmarks=(), msglog=None):
-    """The Parts of a suite, or of a list of benchmarks; msglog is (low, high) or None."""
+    """Return the Parts of a suite, or of a list of benchmarks; msglog is (low, high) or None."""
     if benchmarks:
         parts = [
             Part(
@@ -132,7 +132,7 @@ def parts_of(suite, benchmarks=(), msglog=None):
 
 
 def with_cold(parts):
-    """The parts, each stream followed by its cold form."""
+    """Return the parts with the cold form of each stream added behind it."""
     found = []
     for part in parts:
         names = [
@@ -143,7 +143,7 @@ def with_cold(parts):
 
 
 def parts_for(parts, with_pairs):
-    """The parts less, unless `with_pairs`, the benchmarks that run on two ranks anyway."""
+    """Return the parts, without the benchmarks that use two ranks unless `with_pairs`."""
     kept = [
         replace(part, benchmarks=tuple(n for n in part.benchmarks if with_pairs or n not in PAIRS))
         for part in parts
@@ -176,7 +176,7 @@ BANDWIDTHS = ("MpBandwidth", "MpBidirectional")
 
 
 def title_of(benchmark, ranks, metric):
-    """Title of a table, without unit."""
+    """Return the title of a table, without the unit."""
     name = NAMES.get(benchmark, benchmark)
     if benchmark in WINDOWED:
         way = "one way" if benchmark.startswith("Uni") else "both ways"
@@ -186,7 +186,7 @@ def title_of(benchmark, ranks, metric):
 
 
 def is_shown(key):
-    """Return true if a benchmark's metric is shown at this size."""
+    """Returns true if a benchmark's metric is shown at this size."""
     benchmark, size, metric = key.benchmark, key.size, key.metric.key
     if benchmark in WINDOWED:
         return metric == ("messages_per_s" if size < RATE_BELOW else "mbytes_per_s")
@@ -195,20 +195,20 @@ def is_shown(key):
     if metric != "time_us":
         return False
     if benchmark == "Reduce_scatter_block" and size < FLOAT_BYTES * key.ranks:
-        return False  # less than one number for each rank: nothing is sent
-    # A collective of no bytes is no communication.
+        return False  # less than a number for each rank: nothing is sent
+    # A collective without bytes does not communicate.
     return size > 0 or benchmark not in COLLECTIVES or benchmark == "Barrier"
 
 
 def tables_of(medians, about):
-    """A Table for each benchmark, number of ranks and metric."""
+    """Return a Table for each benchmark, number of ranks and metric."""
     rows = {}
     for key, found in medians.items():
         if is_shown(key):
             label = "" if key.benchmark == "Barrier" else size_text(key.size)
             kind = key.benchmark, key.ranks, METRICS[key.metric.key]
             rows.setdefault(kind, []).append(Row([label], key, found, about["base"]))
-    # IMB measures 0 bytes whatever sizes are asked for: alone they are no table.
+    # IMB always measures 0 bytes, which alone make no table.
     return [
         Table(title_of(*kind), ["size"], about["transports"], about["base"], found, True)
         for kind, found in rows.items()
@@ -217,7 +217,7 @@ def tables_of(medians, about):
 
 
 def _points(medians, panel, name):
-    """(size, median) of a transport, without what a logarithmic axis cannot show."""
+    """Return (size, median) of a transport, without those that a logarithmic axis cannot show."""
     return [
         (key.size, found[name].median)
         for key, found in medians.items()
@@ -229,8 +229,8 @@ def _points(medians, panel, name):
 
 
 def panels(medians):
-    """(benchmark, ranks, metric) of each panel of the plots, for the most ranks of each benchmark;
-    benchmarks with a single size have none."""
+    """Return (benchmark, ranks, metric) of each panel of the plots, for the most ranks of each
+    benchmark. Benchmarks with a single size have none."""
     sizes = {}
     for key in medians:
         wanted = "mbytes_per_s" if key.benchmark in WINDOWED + BANDWIDTHS else "time_us"
@@ -245,7 +245,7 @@ def panels(medians):
 
 
 def panel_chart(medians, panel, transports):
-    """One panel: a line for each transport, the baseline dashed."""
+    """Return a panel: a line for each transport, the baseline dashed."""
     benchmark, ranks, metric = panel
     names = [*transports, *([BASELINE] if ranks == 2 else [])]
     lines = [
@@ -258,8 +258,8 @@ def panel_chart(medians, panel, transports):
 
 ALL_RANKS = (2, 4, 8)  # of suite all
 COLLECTIVES_HOSTS = 4  # where coll/rawe begins to multicast
-# IMB-MPI1 repeats a size until 40 MB have moved, whatever -time says, but drops the remaining sizes
-# when all it has measured took longer than -time for each: so it gets time enough.
+# IMB-MPI1 repeats a size up to 40 MB regardless of -time, but drops the remaining sizes once the
+# measured ones took longer than -time each. So it gets enough time.
 IMB_SECONDS = 1.0
 BUFFERS_MOST = 4096  # of rawe-imb
 PROGRAMS = {
@@ -285,7 +285,8 @@ IMB-MPI1 is used when it is on PATH or named by IMB_MPI1, rawe-imb otherwise."""
 
 
 def real_imb():
-    """Path of IMB-MPI1, from $IMB_MPI1 or PATH, or None; BenchError when $IMB_MPI1 is wrong."""
+    """Return the path of IMB-MPI1, from $IMB_MPI1 or PATH, or None. Raises BenchError if $IMB_MPI1
+    is wrong."""
     named = os.environ.get("IMB_MPI1")
     if named:
         if not os.access(named, os.X_OK) or Path(named).is_dir():
@@ -324,12 +325,12 @@ def _hosts_in(hostfile):
 
 
 def _collectives(options):
-    """Return true for the suite of collectives, which is also compared without multicast."""
+    """Returns true for the suite of collectives, which is also compared without multicast."""
     return options.suite == "collectives" and not options.benchmarks
 
 
 def _groups(made, options):
-    """(ranks, hosts) of each group; hosts is 0 where a hostfile decides."""
+    """Return (ranks, hosts) of each group; hosts is 0 if a hostfile decides."""
     if options.hostfile is not None:
         hosts = _hosts_in(options.hostfile)
         ranks = options.np or [hosts]
@@ -361,7 +362,7 @@ class ImbDriver(Driver):
     def __init__(self):
         self.receive_buffers = None
         self.shown = {}  # the medians that the tables are made of
-        self.programs = {}  # name -> path; imb: the real one where there is one
+        self.programs = {}  # name -> path; "imb" is IMB-MPI1 if there is one
 
     def add_options(self, parser):
         add = parser.add_argument
@@ -370,7 +371,7 @@ class ImbDriver(Driver):
         add("--msglog", type=_msglog, metavar="LOW:HIGH", help="sizes 0, 2^LOW..2^HIGH")
         add("--time", type=seconds, help="most seconds for a size (default 0.02; with --rate 1)")
         add("--iterations", type=count, help="most repetitions of a size (default 1000)")
-        text = "streams also into N buffers in turn, where one is the rule"
+        text = "receive streams also into N buffers in turn, not only into one"
         add("--receive-buffers", type=_buffers, metavar="N", help=text)
         add("--check", action="store_true", help="rawe-imb verifies contents")
         add("--no-baseline", dest="baseline", action="store_false", help="do not run the baseline")
@@ -381,7 +382,7 @@ class ImbDriver(Driver):
 
     def finish(self, parser, options):
         options.groups = _groups(parser, options)
-        # A window of long messages alone takes half a second on a slow line.
+        # On a slow line one window of long messages takes half a second.
         options.time = options.time or (1.0 if options.rate else 0.01 if options.quick else 0.02)
         options.iterations = options.iterations or (200 if options.quick else 1000)
         options.baseline_time = 0.01 if options.quick else 0.02
@@ -411,8 +412,8 @@ class ImbDriver(Driver):
         return found
 
     def plan(self, options, interface):
-        """Group by group: transports alternate within each part. What takes two ranks whatever
-        there are, the baseline too, is measured in the first group only."""
+        """Return the runs group by group; transports alternate within each part. Benchmarks of two
+        ranks, and the baseline, run in the first group only."""
         runs = []
         for group in options.groups:
             is_first = group == options.groups[0]
@@ -436,7 +437,7 @@ class ImbDriver(Driver):
         return Run(number, transport, case, ((*start, *options.starter, *words),))
 
     def imb_arguments(self, options, part, ranks):
-        """Program and arguments of a part: one list for each program that it needs."""
+        """Return a list of program and arguments for each program that a part needs."""
         common = ["-npmin", str(ranks), "-msglog", f"{part.low}:{part.high}"]
         common += ["-iter", str(options.iterations)]
         own, imb = self.programs["own"], self.programs["imb"]
@@ -527,7 +528,7 @@ class ImbDriver(Driver):
             f"Transports: {titles}. They ran alternately; each value is the median over the "
             f"rounds, each ratio a ratio of such medians. {summary.DOUBT} The baseline is what a "
             "bare program reaches with the same raw frames on the same wire without any protocol, "
-            "in the way that is the fastest at the size: plain frames or TCP-shaped batches. "
+            "in whichever way is fastest at the size: plain frames or TCP-shaped batches. "
             "For Uniband it sends one message in a frame; a transport that coalesces "
             "small messages can exceed it."
         )

@@ -16,10 +16,10 @@ METRICS = {
     "Mbytes/sec": "mbytes_per_s",
     "Msg/sec": "messages_per_s",
 }
-# Where a benchmark has several times, the later column of METRICS wins; Isend's mean is left out,
-# since one interrupt among a thousand calls of 100 ns shifts it.
+# If a benchmark has several times, the later column of METRICS wins: Isend's mean is left out,
+# because one interrupt among a thousand calls of 100 ns shifts it.
 
-BASELINE_HEADER_BYTES = 24  # of each frame of the baseline programs, behind the MAC header
+BASELINE_HEADER_BYTES = 24  # behind the MAC header of each frame of the baseline programs
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,15 @@ class Sample:
     metric: str  # time_us, mbytes_per_s, messages_per_s
     value: float
     repetitions: int = 0
-    way: str = ""  # of the baseline: how the bytes travelled
+    way: str = ""  # of the baseline: how it sent
 
 
 class WrongContents(Exception):
-    """A run with -check found bytes that arrived wrong."""
+    """A run with -check received wrong bytes."""
 
 
 def _row(columns, line):
-    """The line's numbers by column name, or None when it is none."""
+    """Return the numbers of a line by column, or None if it is not a row."""
     words = line.split()
     if not columns or len(words) != len(columns):
         return None
@@ -51,7 +51,7 @@ def _row(columns, line):
 
 
 def parse_imb(text):
-    """All Samples of an IMB-MPI1 output; unknown lines are skipped, so a cut-off output will do."""
+    """Return the Samples of IMB-MPI1's output. Skips unknown lines; the output may be cut off."""
     samples = []
     benchmark, processes, columns = None, 0, None
     for line in text.splitlines():
@@ -90,9 +90,9 @@ def _fields(line):
 
 
 def parse_baseline(text):
-    """Samples of the baseline programs, under the names of the MPI benchmarks they belong to.
+    """Return the Samples of the baseline programs, under the names of the MPI benchmarks.
 
-    Where a size was sent in several ways, the fastest one is the baseline.
+    If a size was sent in several ways, the fastest one is the baseline.
     """
     best = {}
     largest_frame = 0
@@ -116,7 +116,7 @@ def parse_baseline(text):
                 offer(name, size, "mbytes_per_s", float(fields["mbytes_per_s"]), max)
                 offer(name, size, "messages_per_s", float(fields["messages_per_s"]), max)
             if size <= largest_frame:
-                # One send() call; a larger message takes several, which MPI_Isend need not make.
+                # One send() call; a larger message needs several, which MPI_Isend may defer.
                 offer("Isend", size, "time_us", float(fields["send_us"]), min)
     return [
         Sample(name, 2, size, metric, value, way=way)

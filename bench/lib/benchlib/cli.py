@@ -23,19 +23,19 @@ SHAPE = ("mtu", "topology", "nic", "rate", "loss")
 
 
 def count(text):
-    """A whole number from 1 on."""
+    """Parse a whole number from 1 on."""
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
     return int(text)
 
 
 def counts(text):
-    """Whole numbers from 1 on, separated by commas."""
+    """Parse whole numbers from 1 on, separated by commas."""
     return list(dict.fromkeys(count(word.strip()) for word in text.split(",")))
 
 
 def seconds(text):
-    """A time above 0."""
+    """Parse a number of seconds above 0."""
     try:
         value = float(text)
     except ValueError:
@@ -46,7 +46,7 @@ def seconds(text):
 
 
 def list_of(names, what):
-    """Parses a comma-separated list of names in any case; returns them in their own spelling."""
+    """Return a parser of comma-separated names in any case; it returns their proper spelling."""
     spelling = {name.lower(): name for name in names}
 
     def parse(text):
@@ -62,7 +62,6 @@ def list_of(names, what):
 
 
 def parser(driver):
-    """The argument parser of a driver."""
     made = argparse.ArgumentParser(
         prog=f"bench/{driver.name}/compare",
         description=driver.description,
@@ -109,7 +108,7 @@ def parser(driver):
 
 
 def parse(driver, argv):
-    """Options with every default filled in and contradictions refused."""
+    """Return the options with every default filled in. Contradictions end the program."""
     made = parser(driver)
     options = made.parse_args(argv)
     if options.resume is not None:
@@ -150,7 +149,7 @@ def parse(driver, argv):
 
 
 def without_output(argv):
-    """The arguments except --output, whose directory holds these results now."""
+    """Return the arguments without --output: a repetition must not write to the same directory."""
     kept, skip = [], False
     for word in argv:
         if not skip and not word.startswith("--output"):
@@ -160,12 +159,11 @@ def without_output(argv):
 
 
 def say(text):
-    """Print progress."""
     print(text, flush=True)
 
 
 def _open(driver, argv):
-    """Options, journal and setup: of a new comparison, or of the one to continue."""
+    """Return options, journal and setup of a new comparison, or of the one to continue."""
     options = parse(driver, argv)
     if options.resume is not None:
         journal = Journal(os.path.abspath(options.resume))
@@ -188,7 +186,7 @@ def _open(driver, argv):
 
 
 def _measure(driver, options, journal, record):
-    """Make the runs that are missing, those on the same number of hosts in one go."""
+    """Make the missing runs, grouped by their number of hosts."""
     runs = driver.plan(options, place_of(options, options.cases[0].hosts).interface)
     journal.pin(runs)
     progress = Progress(runs)
@@ -222,7 +220,7 @@ def _about(driver, options, record, setup):
 
 
 def _report(driver, directory, record, about):
-    """Tables on the terminal, files in the directory."""
+    """Print the tables, and write the files into the directory."""
     driver.write_csv(directory, record, about)
     report.save_about(directory, about)
     tables = driver.load(directory, about)
@@ -242,12 +240,12 @@ def _report(driver, directory, record, about):
 
 
 def _how_to_continue(driver, journal):
-    """The command that continues, below a line that ends in a colon."""
+    """Return the command that continues, indented."""
     return f"  {shlex.join([f'bench/{driver.name}/compare', '--resume', str(journal.directory)])}"
 
 
 def main(driver, argv):
-    """Run compare; returns the exit status."""
+    """Run compare. Returns the exit status."""
     begun = time.monotonic()
     interrupts.install()
     record, journal = session.Record(), None
@@ -275,7 +273,7 @@ def main(driver, argv):
 
 
 def _conclude(driver, options, journal, record, setup, begun):
-    """Report what was measured; returns the exit status."""
+    """Report what was measured. Returns the exit status."""
     if not any(one.result for one in record.done if one.run.transport != BASELINE):
         where = "interrupted" if record.interrupted else "see the failures above"
         print(f"compare: nothing was measured ({where})", file=sys.stderr)

@@ -16,7 +16,7 @@ HOSTS_MOST = 4  # virtual ones, unless asked for
 
 
 def count_text(number, noun):
-    """A number with its noun: 1 rank, 2 ranks."""
+    """Return a number with its noun: 1 rank, 2 ranks."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
@@ -32,13 +32,13 @@ class Case:
 
     @property
     def label(self):
-        """Short name in tables and plots."""
+        """The name in tables and plots."""
         text = f"{self.title}, {count_text(self.ranks, 'rank')}"
         return f"{text} on {count_text(self.hosts, 'host')}" if self.hosts else text
 
     @property
     def key(self):
-        """The same, usable in a file name."""
+        """A name for files."""
         name = f"{self.program}.{self.size}" if self.size else self.program
         return f"{name}.{self.ranks}x{self.hosts}"
 
@@ -59,7 +59,7 @@ class Run:
 
     @property
     def name(self):
-        """Of its files."""
+        """The name of its files."""
         return f"{self.case.key}.{self.transport}.round{self.round}"
 
 
@@ -93,43 +93,43 @@ class Driver:
         raise NotImplementedError
 
     def prepare(self, options, say):
-        """Find the programs, once packages and build are there; notes for the report."""
+        """Find the programs, once everything is built. Returns notes for the report."""
         raise NotImplementedError
 
     def facts(self):
-        """Name and value of what a reader has to know of the programs, once they are found."""
+        """Return facts about the programs for the report: (name, value). They have been found."""
         return []
 
     def plan(self, options, interface):
-        """All Runs in their order."""
+        """Return all Runs in their order."""
         raise NotImplementedError
 
     def prepare_run(self, run, directory):
         """Write the input of a run into its directory."""
 
     def kept_files(self, run):
-        """Names of the files in a run's directory that belong to its output."""
+        """Return the names of the files in a run's directory that belong to its output."""
         return ()
 
     def read(self, run, outcome, earlier):
-        """Read the result of a run; `earlier` are the Done before it. BenchError when the output is
-        not complete, session.Rejected when it is wrong."""
+        """Return the result of a run; `earlier` are the Done before it. Raises BenchError if the
+        output is incomplete, Rejected if it is wrong."""
         raise NotImplementedError
 
     def line_of(self, done):
-        """A good run's result in a line, or an empty text."""
+        """Return a line about a good run, or an empty text."""
         return ""
 
     def values(self, done):
-        """{Key: {transport: {round: value}}} of these Done, in the report's order."""
+        """Return {Key: {transport: {round: value}}} of these Done, in the report's order."""
         raise NotImplementedError
 
     def medians(self, done, transports):
-        """{Key: {transport: Median}} of these Done."""
+        """Return {Key: {transport: Median}} of these Done."""
         return summary.condense(self.values(done), transports)
 
     def tables(self, medians, about):
-        """The Tables of a report."""
+        """Return the Tables of a report."""
         raise NotImplementedError
 
     def write_csv(self, directory, record, about):
@@ -139,32 +139,33 @@ class Driver:
         summary.write_medians(directory / "medians.csv", medians)
 
     def load(self, directory, about):
-        """The Tables of the CSV files."""
+        """Return the Tables of the CSV files."""
         return self.tables(summary.read_medians(directory / "medians.csv"), about)
 
     def texts(self, tables, about):
-        """Tables and sentences for the terminal."""
+        """Return tables and sentences for the terminal."""
         return report.texts(tables)
 
     def title(self, about):
-        """Title of the page."""
+        """Return the title of the page."""
         return f"{self.page_title}, {about['date']}"
 
     def lead(self, about):
-        """First paragraph of the page: what was measured, and how to read it."""
+        """Return the first paragraph of the page: what was measured, and how to read it."""
         raise NotImplementedError
 
     def body(self, page, tables, about):
-        """The page's own part, above the tables."""
+        """Add the driver's own sections above the tables."""
 
     def ending(self, page, tables):
-        """The page's own part, below the tables."""
+        """Add the driver's own sections below the tables."""
 
 
 def possible(programs, wanted):
-    """The Cases among `wanted` (program, size, ranks, hosts) that can run, and why others cannot.
+    """Return the Cases in `wanted` that can run, and why others cannot.
 
-    `programs` maps names to Programs. BenchError when none can run.
+    `wanted`: (program, size, ranks, hosts). `programs` maps names to Programs. Raises BenchError if
+    none can run.
     """
     cases, left_out = [], []
     for name, size, ranks, hosts in wanted:
@@ -181,13 +182,13 @@ def possible(programs, wanted):
     return cases, left_out
 
 
-# "Time in seconds =   1.23", as NPB's programs write their results.
+# "Time in seconds =   1.23": the layout of NPB's results.
 LINE = re.compile(r"^\s*([A-Za-z][A-Za-z/() %]*?)\s*=\s*(\S.*?)\s*$", re.MULTILINE)
 
 
 @dataclass
 class Check:
-    """One of the checks that decide whether a run counts."""
+    """A check that a run must pass to count."""
 
     what: str
     passed: bool
@@ -218,23 +219,23 @@ class Program:
     program = ""  # found on PATH
     package = ""  # Debian's
     metrics = ()  # of Metric, the most important one first
-    sizes: ClassVar = {}  # name of a size -> whatever the input depends on
+    sizes: ClassVar = {}  # name of a size -> what the input depends on
     keeps = ()  # files of the run's directory that belong to its output
-    checked = ""  # what a run has to pass to count, for the report
+    checked = ""  # the checks, for the report
     environment: ClassVar = {}
     steady_tolerance = 1e-8  # relative
 
     def title_of(self, size):
-        """Its title with a size, where people have to know it."""
+        """Return the title, with the size if a reader has to know it."""
         return self.title
 
     def why_not(self, size, ranks):
-        """Why it cannot run on that number of ranks, or None when it can."""
+        """Return why it cannot run on this number of ranks, or None if it can."""
         return f"{ranks} ranks" if ranks < 1 else None
 
     def find(self, folder, case):
-        """Whatever commands() needs to start it; `folder` is for what is compiled. BenchError when
-        it is not there."""
+        """Return what commands() needs to start it; `folder` is for compiled programs. Raises
+        BenchError if it is missing."""
         path = shutil.which(self.program)
         if path is None:
             raise BenchError(
@@ -244,7 +245,7 @@ class Program:
         return path
 
     def mpirun_arguments(self, found):
-        """Arguments of mpirun that it needs."""
+        """Return the arguments that it needs from mpirun."""
         return [
             word for name, value in self.environment.items() for word in ("-x", f"{name}={value}")
         ]
@@ -253,25 +254,24 @@ class Program:
         """Write the input into the run's directory."""
 
     def commands(self, found, case):
-        """Command lines to run one after the other; most programs have one."""
+        """Return the command lines to run one after the other; most programs have one."""
         raise NotImplementedError
 
     def read(self, output, files, case):
-        """The Result in what the commands printed, standard output and then standard error, and in
-        the files kept; BenchError when it is not there."""
+        """Return the Result, from standard output and standard error of the commands and from the
+        files kept. Raises BenchError if it is incomplete."""
         raise NotImplementedError
 
 
 def incomplete(what, output):
-    """The BenchError for an output that lacks something."""
+    """Return the BenchError for an output that lacks something."""
     lines = output.strip().splitlines()
     last = f"its last line is '{lines[-1].strip()}'" if lines else "it printed nothing"
     return BenchError(f"the output has no {what}, {last}")
 
 
 def result_lines(output, needed):
-    """The "name = value" lines of an output as a dictionary; BenchError when a needed one is
-    missing."""
+    """Return the "name = value" lines of an output. Raises BenchError without the needed ones."""
     found = dict(LINE.findall(output))
     missing = [name for name in needed if name not in found]
     if missing:
@@ -280,8 +280,8 @@ def result_lines(output, needed):
 
 
 def npb_result(output, case, names, needed=()):
-    """Read result lines in NPB's layout. `names` maps keys of metrics to lines, of which `needed`
-    must be there."""
+    """Return the Result of lines in NPB's layout. `names` maps keys of metrics to names of lines;
+    those in `needed` must exist."""
     found = result_lines(output, ("Total processes", *needed))
     verdict = found.get("Verification", "NOT PERFORMED")
     processes = found["Total processes"]
@@ -302,13 +302,13 @@ def _newest(paths):
 
 
 def compile_mpi(target, sources, headers=(), extra=(), libraries=()):
-    """Make `target` of the C files `sources` with mpicc, unless it is newer than all of them."""
+    """Compile `target` with mpicc, unless it is newer than all its files. Returns `target`."""
     if target.exists() and target.stat().st_mtime >= _newest([*sources, *headers]):
         return target
     if shutil.which("mpicc") is None:
         raise BenchError("mpicc is not on PATH; install Debian's libopenmpi-dev")
     target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_suffix(f".{os.getpid()}")  # no other run may find half a program
+    fresh = target.with_suffix(f".{os.getpid()}")  # another run must not find half a program
     words = ["mpicc", *FLAGS, *extra, "-o", str(fresh), *map(str, sources), *libraries]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -317,7 +317,7 @@ def compile_mpi(target, sources, headers=(), extra=(), libraries=()):
     return target
 
 
-# What every program has: from mpirun's start to its end, start and finish of MPI included.
+# A metric of every program: the whole time of mpirun, with MPI_Init and MPI_Finalize.
 WHOLE = Metric("mpirun_s", "whole run of mpirun", "s", False)
 
 
@@ -335,20 +335,20 @@ class CaseDriver(Driver):
     """Runs each case of some Programs over each transport."""
 
     programs: ClassVar = {}  # name -> Program
-    times_mpirun = True  # whether the time of the whole run is a metric, too
+    times_mpirun = True  # adds the time of the whole run as a metric
 
     def __init__(self):
         self.found = {}  # case -> what its program's find() returned
 
     def wanted(self, options):
-        """(program, size, ranks, hosts) of each case that the options ask for."""
+        """Yield (program, size, ranks, hosts) of each case that the options ask for."""
         raise NotImplementedError
 
     def finish(self, parser, options):
         options.cases, options.left_out = possible(self.programs, self.wanted(options))
 
     def prepare(self, options, say):
-        # All of them before the first run: a missing one is an error at once.
+        # All before the first run, so that a missing program is reported at once.
         folder = options.build / "bench" / self.name / "programs"
         for case in options.cases:
             self.found[case] = self.programs[case.program].find(folder, case)
@@ -363,7 +363,6 @@ class CaseDriver(Driver):
         ]
 
     def run_of(self, options, case, transport, number, interface):
-        """One Run."""
         program, found = self.programs[case.program], self.found[case]
         start = ["-np", str(case.ranks)]
         start += transports.arguments(transport, interface, case.shares_hosts, options.against)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 def anchor(text):
-    """A heading's name in links, as GitHub makes it."""
+    """Return the name of a heading in links, as GitHub makes it."""
     return re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", text.lower()).strip())
 
 
@@ -36,20 +36,17 @@ class Page:
             self.text(lead)
 
     def heading(self, words, level=2):
-        """Begin a section."""
         self.blocks.append(f"{'#' * level} {words}")
 
     def text(self, words):
-        """Add a paragraph."""
         self.blocks.append(words)
 
     def bullets(self, items):
-        """Add a list, if there is anything in it."""
+        """Add a list, unless it is empty."""
         if items:
             self.blocks.append("\n".join(f"- {item}" for item in items))
 
     def code(self, words):
-        """Add commands or output."""
         self.blocks.append("\n".join(f"    {line}" for line in words.splitlines()))
 
     def facts(self, pairs):
@@ -57,7 +54,7 @@ class Page:
         self._table(["", ""], ["---", "---"], pairs)
 
     def table(self, heads, rows, texts=1):
-        """Add a table; its first `texts` columns are words, the others numbers."""
+        """Add a table whose first `texts` columns are words, and the others numbers."""
         rule = ["---" if index < texts else "---:" for index in range(len(heads))]
         self._table(heads, rule, rows)
 
@@ -69,18 +66,17 @@ class Page:
         )
 
     def charts(self, several, file, words):
-        """Add a file with charts, if there are any."""
+        """Add a file with charts, unless there are none."""
         if several and plots_available():
             self.blocks.append(f"![{words}]({file})")
             self.files[file] = (several, words)
 
     def markdown(self):
-        """The page as Markdown."""
         parts = [f"# {self.title}"] if self.title else []
         return "\n\n".join(part for part in [*parts, *self.blocks] if part) + "\n"
 
     def write(self, directory):
-        """Write report.md and the charts' files; the names of the files."""
+        """Write report.md and the files of the charts. Returns their names."""
         (Path(directory) / "report.md").write_text(self.markdown(), encoding="utf-8")
         for file, (several, words) in self.files.items():
             save_charts(several, Path(directory) / file, words)
@@ -98,7 +94,7 @@ COLOURS = {
 MARKERS = {"tcp": "s", "rawe": "o", "ucx": "^", "ofi": "D", "vader": "v", "old": "s"}
 OTHER_COLOURS = ("#b8860b", "#c2407a", "#4f8f8f", "#7a7a2a")
 INK = "#010203"
-PANEL_INCHES = (5.2, 3.8)  # of one of several charts in a file
+PANEL_INCHES = (5.2, 3.8)  # of one chart
 STYLE = {
     "svg.fonttype": "none",
     "font.size": 10,
@@ -113,7 +109,7 @@ STYLE = {
 
 
 def size_text(size):
-    """Bytes in the largest unit that fits: 16 KiB, 4 MiB."""
+    """Format bytes in the largest unit without a fraction: 16 KiB, 4 MiB."""
     if size >= 1 << 20 and size % (1 << 20) == 0:
         return f"{size >> 20} MiB"
     if size >= 1 << 10 and size % (1 << 10) == 0:
@@ -142,7 +138,7 @@ class LineChart:
 
 
 def plots_available():
-    """True when matplotlib is installed."""
+    """Returns true if matplotlib is installed."""
     try:
         import matplotlib  # noqa: F401 (only tested)
     except ImportError:
@@ -156,7 +152,7 @@ def _colours(keys):
 
 
 def _plain_ticks(axes):
-    """Plain numbers on a logarithmic y axis, and enough of them."""
+    """Label a logarithmic y axis with enough plain numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     low, high = axes.get_ylim()
@@ -170,7 +166,6 @@ def _plain_ticks(axes):
 
 
 def draw_lines(axes, chart):
-    """Draw a LineChart on matplotlib axes."""
     from matplotlib.ticker import NullLocator
 
     colours = _colours([line.key for line in chart.lines])
@@ -204,7 +199,7 @@ def draw_lines(axes, chart):
 
 
 def _figure(charts, title):
-    """A matplotlib figure of charts, below a title if they are several."""
+    """Return a matplotlib figure of the charts below a title."""
     from matplotlib import pyplot
 
     across = 2 if len(charts) == 4 else min(len(charts), 3)
@@ -223,8 +218,8 @@ def _figure(charts, title):
 
 
 def save_charts(charts, path, title):
-    """Write charts as one SVG file: an element group a line, coordinates to a hundredth of a
-    point."""
+    """Write charts as one SVG file, with a line for each group of elements, and coordinates in
+    hundredths of a point."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -241,7 +236,7 @@ def save_charts(charts, path, title):
 
 
 def aligned(lines, texts=1):
-    """Lines of cells with aligned columns; the first `texts` columns to the left."""
+    """Format lines of cells as text with aligned columns, the first `texts` columns to the left."""
     lines = [[str(cell) for cell in line] for line in lines]
     widths = [max(len(line[index]) for line in lines) for index in range(len(lines[0]))]
     return "\n".join(

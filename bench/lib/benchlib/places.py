@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where mpirun runs, on virtual hosts of the lab or on real hosts named in a file; and what a
-reader of a report has to know about machine, hosts and rounds."""
+"""Where mpirun runs: on virtual hosts of the lab, or on real hosts named in a file; and the facts
+about machine, hosts and rounds in a report."""
 
 import copy
 import os
@@ -17,7 +17,7 @@ from rawelab import Lab, LabSpec, launch
 from . import BenchError, prepare, transports
 
 TIMEOUT_STATUS = 124
-STOP_SECONDS = 10.0  # what mpirun gets to end in good order
+STOP_SECONDS = 10.0  # in which mpirun must obey SIGTERM
 NICS = {
     "whole": "batches travel whole, as between virtual NICs",
     "cut": "the sender cuts batches into frames, the receiver merges frames, as with real NICs",
@@ -36,7 +36,7 @@ class Outcome:
     seconds: float
     timed_out: bool = False
     commands: tuple = ()  # that repeat it
-    files: dict = field(default_factory=dict)  # name -> text of the files it wrote, if any are kept
+    files: dict = field(default_factory=dict)  # name -> text of the output files that are kept
 
 
 class Place:
@@ -45,7 +45,7 @@ class Place:
     interface = None
 
     def run(self, arguments, timeout):
-        """Run mpirun to its end; never leaves it running."""
+        """Run mpirun to its end, and never leave it running. Returns an Outcome."""
         started = time.monotonic()
         process = self._start(arguments)
         timed_out = False
@@ -63,7 +63,7 @@ class Place:
         return Outcome(status, output, errors, time.monotonic() - started, timed_out)
 
     def _end(self, process):
-        """End mpirun, by a signal that it can obey if possible; what it had printed."""
+        """Terminate mpirun, or kill it if it does not obey. Returns its output and errors."""
         process.send_signal(signal.SIGTERM)
         try:
             return process.communicate(timeout=STOP_SECONDS)
@@ -102,7 +102,7 @@ class LabPlace(Place):
             self.lab.kill_processes(spare=self.before)
 
     def command(self, arguments):
-        """The command a person types to repeat a run."""
+        """Return the command that repeats a run."""
         words = ["test/lab/lab", "mpirun"]
         for name, value in self.shape.items():
             words += [f"--{name}", str(value)]
@@ -111,7 +111,7 @@ class LabPlace(Place):
         return shlex.join(words + ["--", *arguments])
 
     def describe(self):
-        """Name and value of what matters about the place."""
+        """Return facts about the place: (name, value)."""
         spec = self.lab.spec
         facts = [
             ("Hosts", f"{spec.hosts} virtual hosts (network namespaces of this machine)"),
@@ -164,14 +164,14 @@ class HostfilePlace(Place):
         os.killpg(process.pid, signal.SIGKILL)
 
     def _settle(self):
-        """Nothing to do: mpirun itself leaves nothing behind on real hosts."""
+        """Do nothing: on real hosts mpirun cleans up itself."""
 
     def command(self, arguments):
-        """The command a person types to repeat a run."""
+        """Return the command that repeats a run."""
         return shlex.join(self._words(arguments))
 
     def describe(self):
-        """Name and value of what matters about the place."""
+        """Return facts about the place: (name, value)."""
         facts = [("Hosts", f"those of {self.hostfile.name}")]
         if self.interface:
             facts.append(("Interface", self.interface))
@@ -179,7 +179,7 @@ class HostfilePlace(Place):
 
 
 def place_of(options, hosts):
-    """The place for runs on a number of virtual hosts, or on the hosts of the hostfile."""
+    """Return the place for runs on a number of virtual hosts, or on those of the hostfile."""
     build = options.build if (options.build / transports.COMPONENT).exists() else None
     if options.hostfile is None:
         return LabPlace({**options.shape, "hosts": hosts}, build)
@@ -209,7 +209,7 @@ def _first_lines(outcome):
 
 
 def preflight(place, interface, files):
-    """Raises BenchError when mpirun cannot reach a host, or one lacks something."""
+    """Raise BenchError if mpirun cannot reach a host, or a host lacks something."""
     arguments = ["sh", "-c", ASK_SCRIPT, "preflight", interface or "", *map(str, files)]
     outcome = place.run(arguments, ASK_SECONDS)
     if outcome.status != 0:
@@ -257,7 +257,7 @@ def _system():
 
 
 def machine():
-    """Name and value of what matters about this machine."""
+    """Return facts about this machine: (name, value)."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return [
         ("Processor", f"{_processor()}, {os.cpu_count()} cores"),
@@ -269,7 +269,7 @@ def machine():
 
 
 def facts_of(options, started, cases):
-    """Name and value of each fact that holds for the whole comparison."""
+    """Return the facts about the whole comparison: (name, value)."""
     hosts = dict.fromkeys(case.hosts for case in cases)
     found = [("Date", started), *merge({n: place_of(options, n).describe() for n in hosts})]
     ranks = sorted({case.ranks for case in cases})
@@ -284,8 +284,7 @@ def facts_of(options, started, cases):
 
 
 def merge(described):
-    """One list of facts from those of each place, by its number of hosts; differing values name
-    the hosts."""
+    """Merge {number of hosts: facts} into one list. Differing values name their hosts."""
     values = {}
     for hosts, facts in described.items():
         for name, value in facts:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes sure that packages, build, programs and transports are there."""
+"""Installs packages, builds, and finds programs and transports."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ def _logged(argv, directory, log, what):
 
 
 def install_packages(say, groups=("build", "bench")):
-    """Let test/install-deps install what is missing; it prints nothing when all is there."""
+    """Let test/install-deps install missing packages. It prints nothing if there are none."""
     script = SOURCE / "test" / "install-deps"
     if not script.exists():
         say(f"no {script}: assuming that all packages are there")
@@ -43,7 +43,7 @@ def install_packages(say, groups=("build", "bench")):
 
 
 def build(directory, say):
-    """Configure and make in `directory` what is not up to date."""
+    """Configure `directory` if needed, and run make."""
     directory.mkdir(parents=True, exist_ok=True)
     log = directory / "compare-build.log"
     log.write_text("", encoding="utf-8")
@@ -59,7 +59,7 @@ def build(directory, say):
 
 
 def program(directory, name):
-    """Path of a program of the build below bench/; BenchError when it was not built."""
+    """Return the path of a program in bench/ of a build. Raises BenchError if it was not built."""
     path = directory / "bench" / name
     if not path.exists():
         raise BenchError(f"{path} is not there; run make in {directory}, or leave out --no-build")
@@ -88,12 +88,12 @@ def _ompi_info(component_path):
 
 
 def rawe_installed():
-    """True when Open MPI finds rawe without a path to it."""
+    """Returns true if Open MPI finds rawe without a path to it."""
     return "mca:btl:rawe:" in _ompi_info(None)
 
 
 def missing_transports(transports, build_directory):
-    """Transports that cannot run here, each with the reason."""
+    """Return {transport that cannot run here: reason}."""
     libs = None
     if build_directory is not None and (build_directory / COMPONENT).exists():
         libs = (build_directory / COMPONENT).parent
@@ -110,8 +110,8 @@ def missing_transports(transports, build_directory):
 
 
 def make_ready(options, groups, say):
-    """Install and build what is missing; takes the transports that cannot run off
-    options.transports and returns the reasons. BenchError when none is left."""
+    """Install packages and build. Removes transports that cannot run from options.transports, and
+    returns the reasons. Raises BenchError if none is left."""
     if not options.no_build:
         install_packages(say, groups)
         build(options.build, say)

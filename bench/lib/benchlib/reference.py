@@ -22,7 +22,7 @@ INDEX = "reference.json"
 PLOT = "plot.svg"
 PLOTTED = "cut"  # the part whose plot README and doc/results.md show
 IMB = "bench/imb-runs/compare"
-# Streams received into one buffer and into 64, and ping-pong: what a wiring is known by.
+# The characteristics of a wiring: ping-pong, and streams received into one buffer and into 64.
 STREAMS = ("--benchmarks", "PingPong,Uniband,Biband", "--receive-buffers", "64")
 LONG = (*STREAMS, "--msglog", "10:22")
 OVERLAP = ("bench/rates/compare", "--transports", "tcp,rawe,async", "--suite")
@@ -62,9 +62,9 @@ PARTS = {
     "many-ranks": ("bench/many-ranks",),
     "instructions": ("bench/instructions",),
     "memory": ("bench/memory",),
-    "batch-time": ("bench/batch-time",),  # last, as perf is not everywhere
+    "batch-time": ("bench/batch-time",),  # last, because some machines have no perf
 }  # fmt: skip
-# Wiring, MTU in bytes -> the part that has its streams. The one that real NICs resemble is first.
+# Wiring, MTU in bytes -> the part with its streams. The first one is the most like real NICs.
 WIRINGS = {
     ("cut", 1500): "cut",
     ("whole", 1500): "imb",
@@ -77,14 +77,14 @@ MAKERS = ("AMD", "Intel")
 
 
 def maker_of(machine):
-    """The maker of a machine's processor; `machine` as places.machine() gives it."""
+    """Return the maker of a processor; `machine` is the result of places.machine()."""
     processor = dict(machine).get("Processor", "unknown")
     known = [maker for maker in MAKERS if maker.lower() in processor.lower()]
     return known[0] if known else re.match(r"[^\W_]*", processor).group() or "unknown"
 
 
 def rows_of(medians):
-    """Medians as lists for the index; without the baseline, which no page shows."""
+    """Return medians as lists for the index, without the baseline, which no page shows."""
     return [
         [
             *key.cells(),
@@ -99,7 +99,7 @@ def rows_of(medians):
 
 
 def _medians_of(rows):
-    """{Key: {transport: Median}} of what rows_of() gave."""
+    """Return {Key: {transport: Median}}: the inverse of rows_of()."""
     senses = {text: sense for sense, text in BETTER.items()}
     medians = {}
     for *start, metric, unit, better, found in rows:
@@ -121,20 +121,18 @@ class Reference:
 
     @property
     def date(self):
-        """Its day."""
         return self.index["date"]
 
     @property
     def maker(self):
-        """The maker of the processor."""
         return maker_of(self.index["machine"])
 
     def part(self, name):
-        """Return the index entry of a part; empty when it was not measured."""
+        """Return the index entry of a part, empty if it was not measured."""
         return self.index["parts"].get(name, {})
 
     def medians(self, part):
-        """{Key: {transport: Median}} of a part; empty when it was not measured."""
+        """Return {Key: {transport: Median}} of a part, empty if it was not measured."""
         return _medians_of(self.part(part).get("medians", ()))
 
     def select(self, part, wanted):
@@ -159,7 +157,7 @@ class Reference:
 
 
 def load(directory):
-    """The Reference in a directory."""
+    """Read the Reference in a directory."""
     try:
         text = (Path(directory) / INDEX).read_text(encoding="utf-8")
         return Reference(Path(directory), json.loads(text))
@@ -170,14 +168,14 @@ def load(directory):
 
 
 def newest(results=RESULTS):
-    """The newest Reference below results/ of each maker, by the makers' names."""
+    """Return the newest Reference of each maker, in the order of their names."""
     found = [load(path.parent) for path in sorted(Path(results).glob(f"*/{INDEX}"))]
     by_maker = {one.maker: one for one in sorted(found, key=lambda one: one.date)}
     return [by_maker[maker] for maker in sorted(by_maker)]
 
 
 def _lines(value):
-    """A value as JSON: an item of a list, or of a dictionary outside of lists, a line."""
+    """Format a value as JSON with a line for each item of a list, or of an outer dictionary."""
     if isinstance(value, dict):
         items = [f"{json.dumps(name)}: {_lines(one)}" for name, one in value.items()]
     elif isinstance(value, list):
@@ -189,5 +187,5 @@ def _lines(value):
 
 
 def save(directory, index):
-    """Write the index of a reference run, a row a line."""
+    """Write the index of a reference run, one row on each line."""
     (Path(directory) / INDEX).write_text(_lines(index) + "\n", encoding="utf-8")

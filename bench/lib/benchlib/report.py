@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The report of a comparison: tables for the terminal, and the page.
 
-It is made of medians.csv and of the facts beside it alone.
+A report needs nothing but medians.csv and the facts beside it.
 """
 
 import json
@@ -21,13 +21,12 @@ SPREAD_MAX = 0.3  # on a quiet machine a typical value stays below that
 
 
 def save_about(directory, about):
-    """Keep what the CSV files do not hold: facts, problems, the command."""
+    """Keep facts, problems and the command, which the CSV files do not hold."""
     text = json.dumps(about, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     (Path(directory) / ABOUT).write_text(text, encoding="utf-8")
 
 
 def load_about(directory):
-    """Read what save_about() wrote."""
     try:
         return json.loads((Path(directory) / ABOUT).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -35,25 +34,24 @@ def load_about(directory):
 
 
 def number(value):
-    """A value in four digits."""
+    """Format a value in four digits."""
     if value is None:
         return BARE
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def ratio_text(value):
-    """A ratio in two decimals."""
     return BARE if value is None else f"{value:.2f}"
 
 
 def doubtful(row, name):
-    """The ratio of a transport with its interval."""
+    """Format the ratio of a transport with its interval."""
     value = row.ratio(name)
     return BARE if value is None else summary.doubt_text(ratio_text(value), row.interval(name))
 
 
 def spread_of(tables):
-    """The median spread of what the tables show; None with fewer than two rounds."""
+    """Return the median spread of the values in tables, or None with fewer than two rounds."""
     spreads = [
         row.found[name].spread
         for table in tables
@@ -68,7 +66,6 @@ def spread_of(tables):
 
 
 def spread_text(spread):
-    """The spread in words."""
     return f"a typical value differs by {spread:.0%} between rounds"
 
 
@@ -83,7 +80,7 @@ def sense_of(table):
 
 
 def columns(table):
-    """Header cells of a table."""
+    """Return the header cells of a table."""
     heads = [*table.heads, *table.transports]
     heads += [f"{name}/{table.base}" for name in table.others]
     if table.has_baseline:
@@ -92,7 +89,7 @@ def columns(table):
 
 
 def cells(table, row):
-    """The cells of one row, as text."""
+    """Return the cells of a row."""
     line = [*row.labels, *(number(row.median(name)) for name in table.transports)]
     line += [doubtful(row, name) for name in table.others]
     if table.has_baseline:
@@ -106,7 +103,7 @@ def cells(table, row):
 
 
 def terminal_table(table):
-    """A table in plain text with aligned columns."""
+    """Format a table as plain text with aligned columns."""
     lines = [columns(table)] + [cells(table, row) for row in shown_rows(table)]
     if len(table.rows) > 1 and any(table.mean_ratio(name) for name in table.others):
         mean = [""] * len(lines[0])
@@ -120,7 +117,6 @@ def terminal_table(table):
 
 
 def texts(tables):
-    """Tables for the terminal."""
     return [f"{terminal_table(table)}\n" for table in tables]
 
 
@@ -128,7 +124,7 @@ def texts(tables):
 
 
 def _glance(page, tables, base):
-    """One line a table: the ratio at its ends, and the mean."""
+    """Add a line for each table: the ratios at its ends, and the mean."""
     rows = []
     for table in tables:
         for name in table.others if table.over_sizes else ():
@@ -156,7 +152,6 @@ def _glance(page, tables, base):
 
 
 def page_of(driver, tables, about):
-    """The report as a Page."""
     page = Page(driver.title(about))
     if about["interrupted"]:
         page.text(f"**{about['interrupted']}**")
@@ -184,5 +179,5 @@ def page_of(driver, tables, about):
 
 
 def write(driver, source, about, target):
-    """Make report.md and the plots of a folder's CSV files; the files' names."""
+    """Write report.md and the plots from the CSV files in `source`. Returns the files' names."""
     return page_of(driver, driver.load(source, about), about).write(target)

@@ -37,7 +37,7 @@ TITLES = {
     "CacheCold": "half round trip, cold caches",
 }
 FOUR = ("Allreduce", "Alltoall", "Allgather", "Bcast")
-# What the predecessors claimed, the part that has today's values, ranks, and rows as in PATTERNS.
+# Claims of the predecessors; the part with today's values, ranks, and rows as in PATTERNS.
 CLAIMS = (
     ("Sarda 2003, half the time", "imb", 2, (("PingPong", (1, K), "time_us"),)),
     ("Hoefler et al. 2006, -25 %", "switch", 2, (("PingPong", (1,), "time_us"),)),
@@ -130,20 +130,20 @@ class Line:
         return [*texts, "-" if self.gain is None else f"{self.gain:.2f}", self.verdict]
 
     def mark(self):
-        """The gain as one text: a loss in bold, with a tilde what is no difference."""
+        """Return the gain as text: a loss in bold, no difference with a tilde."""
         if not self.row.differs(TESTED):
             return f"~{self.gain:.2f}"
         return f"{self.gain:.2f}" if self.gain > 1 else f"**{self.gain:.2f}**"
 
 
 def _line(title, key, found):
-    """A Line, or None where one of both was not measured."""
+    """Return a Line, or None if one of both was not measured."""
     row = Row([title], key, found, BASE)
     return Line(title, key.metric.unit, row) if row.gain(TESTED) else None
 
 
 def _lines(reference, part, ranks, rows):
-    """The keys and medians of a part that rows as in PATTERNS name, in their order, by titles."""
+    """Return {title: (key, medians)} of a part in the order of `rows`, which are like PATTERNS."""
     wanted = [(name, size, metric) for name, sizes, metric in rows for size in sizes]
 
     def place(key):
@@ -157,7 +157,7 @@ def _lines(reference, part, ranks, rows):
 
 
 def patterns(reference, wiring, mtu):
-    """The Lines that a reference run has of a wiring and an MTU."""
+    """Return the Lines of a reference run over a wiring with an MTU."""
     found = _lines(reference, WIRINGS[wiring, mtu], 2, PATTERNS)
     if (wiring, mtu) == next(iter(WIRINGS)):
         found |= _lines(reference, "overlap", 2, PATTERNS)  # measured in this wiring only
@@ -165,7 +165,7 @@ def patterns(reference, wiring, mtu):
 
 
 def claimed(reference, claims):
-    """The Lines of claims; under loss, also those that only rawe has."""
+    """Return the Lines of claims; under loss, also those that only rawe has."""
     return [
         Line(f"{said}: {title}", key.metric.unit, Row([title], key, found, BASE))
         for said, part, ranks, rows in claims
@@ -175,7 +175,7 @@ def claimed(reference, claims):
 
 
 def _programs(reference, part):
-    """The first metric of each case, and the others in ALSO."""
+    """Return the Lines of the first metric of each case, and of those in ALSO."""
     first = {}
 
     def wanted(key):
@@ -195,13 +195,13 @@ def _programs(reference, part):
 
 
 def programs(reference):
-    """The Lines of NAS and of the applications."""
+    """Return the Lines of NAS and of the applications."""
     return [*_programs(reference, "nas"), *_programs(reference, "apps")]
 
 
 def readme_lines(references):
-    """Lines of the README's table, whatever they show: the title, then the gains by maker and
-    wiring, the wirings in WIRINGS' order. A row without any value is left out."""
+    """Return the README's table: in each line a title, then the gains by maker and wiring, in the
+    order of WIRINGS. Lines without any value are left out."""
     wirings = list(dict.fromkeys(wiring for wiring, _ in WIRINGS))
     lines = []
     for mtu, titles in README_ROWS.items():
@@ -240,7 +240,7 @@ ABOVE = "AMD's and Intel's processors differ above 64 KiB"
 
 
 def _tables(page, runs, part, title, words=""):
-    """A section with the table that a benchmark without a comparison made in each run."""
+    """Add a section with the table that a benchmark without a comparison made in each run."""
     found = [(run, table) for run in runs if (table := run.part(part).get("table"))]
     if not found:
         return
@@ -273,7 +273,7 @@ def _only(runs):
 
 
 def _gains(page, runs, rows_of):
-    """A table of the Rows of each run, side by side; whether there were any."""
+    """Add a table of the Rows of all runs, side by side. Returns false if there are none."""
     found = [(run, {row.title: row for row in rows_of(run)}) for run in runs]
     found = [(run, rows) for run, rows in found if rows]
     if not found:
@@ -299,7 +299,7 @@ def _gains(page, runs, rows_of):
 
 
 def _peers(page, runs):
-    """All transports of the parts that compare more than two."""
+    """Add tables of the parts that compare more than two transports."""
     for part, wiring in (("transports-cut", "cut"), ("transports", "whole")):
         for run in runs:
             lines, names = [], {}
@@ -312,7 +312,7 @@ def _peers(page, runs):
 
 
 def _cells(lines, names):
-    """Titles and the medians of these transports."""
+    """Return lines of a title and the medians of these transports."""
     return [
         [title, *(number(found[name].median if name in found else None) for name in names)]
         for title, found in lines
@@ -320,7 +320,7 @@ def _cells(lines, names):
 
 
 def results_page(runs):
-    """doc/results.md as text; `runs` are the References to show, one for each maker."""
+    """Return the text of doc/results.md; `runs` are the References to show, one for each maker."""
     page = Page(
         "Results",
         "MPI over rawe against today's btl/tcp, gains and losses alike, and what the predecessors "
@@ -350,7 +350,7 @@ def results_page(runs):
 
 
 def _parts(page, runs):
-    """Where the medians of each part are, and the command that measures it."""
+    """Add a table of all parts: where their medians are, and the commands."""
     page.heading("All parts")
     files = [f"[{run.maker}](../results/{run.directory.name}/{INDEX})" for run in runs]
     page.text(f"Medians, ranges and intervals: {', '.join(files)}. The day of each part:")
@@ -363,7 +363,7 @@ def _parts(page, runs):
 
 
 def _measured(page, runs):
-    """The sections of what was measured, bandwidth and latency first."""
+    """Add the sections with measured values, latency and bandwidth first."""
     _machines(page, runs)
     page.heading("Latency and bandwidth")
     page.text(
@@ -400,14 +400,13 @@ def _measured(page, runs):
     _tables(page, runs, "many-ranks", "Many ranks on a host", words)
     words = (
         "Streams of long messages over rawe, whole batches; samples grouped by symbol. Over "
-        "virtual "
-        "NICs the receiving kernel's work up to the socket runs on the sender's core."
+        "virtual NICs the receiving kernel's work up to the socket runs on the sender's core."
     )
     _tables(page, runs, "batch-time", "Processor time of a batch", words)
 
 
 def _plot(run):
-    """The path of a run's plot from the root, or None."""
+    """Return the path of a run's plot from the root, or None."""
     return f"results/{run.directory.name}/{PLOT}" if (run.directory / PLOT).exists() else None
 
 
@@ -433,8 +432,8 @@ def readme_block(runs):
         only = f" {_only(runs)}" if len(runs) == 1 else ""
         page.text(
             "Above 1 rawe is better, below 1 (bold) it is worse, for times and rates alike; `~`: "
-            "no difference is shown, as the ratio's interval over the rounds contains 1. A stream "
-            "has 64 messages in flight; `cold`: received into 64 buffers in turn. "
+            "no difference is shown, because the ratio's interval over the rounds contains 1. A "
+            "stream has 64 messages in flight; `cold`: received into 64 buffers in turn. "
             f"{COMPUTES} By how batches cross the wire: {words}. Virtual hosts on one machine "
             f"({machines}).{only} Values, and more, are in [doc/results.md](doc/results.md)."
         )
@@ -446,14 +445,14 @@ def readme_block(runs):
 
 
 def condense(run):
-    """Keep only what the pages show of a reference run."""
+    """Drop from a reference run what the pages do not show."""
     results_page([run])
     run.condense()
     save(run.directory, run.index)
 
 
 def readme(text, runs):
-    """The README with its table renewed."""
+    """Return the README with a new table."""
     start, end = text.find(BEGIN), text.find(END)
     if start < 0 or end < start:
         raise BenchError(f"README.md has lost its marks {BEGIN} and {END}; put them back")
@@ -461,7 +460,7 @@ def readme(text, runs):
 
 
 def stale(root, runs):
-    """Path -> text of the pages that do not agree with the reference runs."""
+    """Return {path: text} of the pages that do not agree with the reference runs."""
     page = root / "doc" / "results.md"
     pages = {page: results_page(runs)}
     path = root / "README.md"

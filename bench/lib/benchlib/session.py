@@ -26,13 +26,13 @@ RAW = "raw"
 
 
 def plan_digest(runs):
-    """The same for two plans that make the same runs in the same order."""
+    """Return a digest that is equal for plans of the same runs in the same order."""
     text = json.dumps([[run.name, run.commands] for run in runs])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _text_of(outcome):
-    """Commands and output of a run for people."""
+    """Return the commands and the output of a run, for people."""
     parts = [*(f"$ {command}" for command in outcome.commands), outcome.output]
     parts += ["--- standard error", outcome.errors] if outcome.errors else []
     for name, content in outcome.files.items():
@@ -47,7 +47,7 @@ class Journal:
         self.directory = Path(directory)
 
     def create(self, setup):
-        """Begin; `setup` is anything JSON can hold."""
+        """Begin a comparison; `setup` is kept as JSON."""
         if any((self.directory / name).exists() for name in (SETUP, RUNS, RAW)):
             raise BenchError(
                 f"{self.directory} holds another comparison; choose another --output, or continue "
@@ -58,7 +58,7 @@ class Journal:
         (self.directory / RUNS).touch()
 
     def _write_setup(self, setup):
-        """All of it, or, on a full disk, nothing: without it there is no --resume."""
+        """Write the whole file, or on a full disk nothing: --resume needs it."""
         text = json.dumps(setup, indent=2, sort_keys=True) + "\n"
         partial = self.directory / f"{SETUP}.partial"
         partial.write_text(text, encoding="utf-8")
@@ -75,7 +75,7 @@ class Journal:
             ) from error
 
     def pin(self, runs):
-        """Note the plan, or make sure that it is the one noted before."""
+        """Record the plan, or check that it equals the recorded one."""
         setup = self.setup()
         digest = plan_digest(runs)
         if "plan" not in setup:
@@ -88,7 +88,7 @@ class Journal:
             )
 
     def add(self, index, run, outcome):
-        """Keep a finished run with all it printed; returns the file that holds that."""
+        """Keep a finished run. Returns the file with its output."""
         name = f"{index:04d}-{run.name}.txt"
         raw = self.directory / RAW / name
         raw.write_text(_text_of(outcome), encoding="utf-8")
@@ -100,8 +100,8 @@ class Journal:
         return raw
 
     def outcomes(self):
-        """The Outcome of each finished run and the file with all it printed, by the run's index. A
-        line that a crash cut off does not count."""
+        """Return {index of a finished run: (Outcome, file with its output)}. Ignores a line that a
+        crash cut off."""
         found = {}
         for line in (self.directory / RUNS).read_text(encoding="utf-8").splitlines():
             try:
@@ -123,15 +123,15 @@ NOISE = re.compile(
 
 @dataclass
 class Done:
-    """A finished run and what it gave."""
+    """A finished run with its result."""
 
     run: Run
     seconds: float  # of mpirun, from its start to its end
-    result: object  # what the driver read; None when there was nothing to read
-    failure: str = ""  # why it does not count; empty when it does
+    result: object  # from the driver; None if the output holds none
+    failure: str = ""  # why it does not count; empty if it does
     last_lines: list = field(default_factory=list)  # of a failed run
     command: str = ""  # repeats it
-    raw: str = ""  # file with all it printed
+    raw: str = ""  # the file with its output
 
 
 @dataclass
@@ -146,7 +146,6 @@ class Record:
 
     @property
     def failures(self):
-        """The runs that do not count."""
         return [one for one in self.done if one.failure]
 
     def problems(self):
@@ -163,12 +162,12 @@ class Record:
 
 
 def describe(run):
-    """A run in words."""
+    """Describe a run."""
     return f"{run.case.label}, round {run.round}, {run.transport}"
 
 
 def last_lines(outcome):
-    """The end of mpirun's output, without rulers and without lines that do not name the cause."""
+    """Return the end of mpirun's output, without rulers and lines that do not name a cause."""
     text = outcome.errors if outcome.errors.strip() else outcome.output
     lines = [line for line in text.splitlines() if line.strip(" -") and not NOISE.search(line)]
     return lines[-LAST_LINES:]
@@ -193,7 +192,7 @@ class Session:
         record.planned = len(runs)
 
     def replay(self, progress):
-        """Take the runs that the journal holds; returns the indices of those that are missing."""
+        """Take the runs from the journal. Returns the indices of the missing ones."""
         outcomes = self.journal.outcomes()
         for index, (outcome, raw) in sorted(outcomes.items()):
             self._take(self.runs[index], outcome, raw)
@@ -201,7 +200,7 @@ class Session:
         return [index for index in range(len(self.runs)) if index not in outcomes]
 
     def execute(self, indices, place, progress):
-        """Make these runs. The record is complete up to that point even when interrupted."""
+        """Make these runs. After an interruption, the record is complete up to it."""
         for index in indices:
             run = self.runs[index]
             if self.failed.get((run.case, run.transport), 0) >= GIVE_UP_AFTER:
@@ -214,7 +213,7 @@ class Session:
             progress.end(index, done, "" if done.failure else self.driver.line_of(done))
 
     def _run(self, run, place):
-        """All commands of a run, up to the first that fails, as one Outcome."""
+        """Run the commands of a run, up to the first that fails. Returns one Outcome for all."""
         directory = None
         if self.driver.works_in_directory:
             directory = self.journal.directory / "work" / run.name
@@ -243,7 +242,7 @@ class Session:
         return total
 
     def _take(self, run, outcome, raw):
-        """Keep what a run gave."""
+        """Record the result of a run."""
         failure, result = _failure_of(outcome, self.options.timeout), None
         try:
             result = self.driver.read(run, outcome, self.record.done)
@@ -261,17 +260,17 @@ class Session:
         return done
 
 
-GUESS_SECONDS = 4.0  # of a run while nothing like it has run
+GUESS_SECONDS = 4.0  # of a run, before any has ended
 
 
 def clock(seconds):
-    """Seconds as minutes:seconds."""
+    """Format seconds as minutes:seconds."""
     whole = max(0, int(seconds + 0.5))
     return f"{whole // 60}:{whole % 60:02d}"
 
 
 class Progress:
-    """Prints a line for each run: what it is, and how long all that are left will take."""
+    """Prints a line for each run, with the time that the remaining ones will take."""
 
     def __init__(self, runs, stream=None):
         self.runs = runs
@@ -283,7 +282,7 @@ class Progress:
         return self.runs[index].transport, self.runs[index].case
 
     def expected(self, index):
-        """Seconds that a run will take: as the last of its kind, else as others of its case."""
+        """Estimate the seconds of a run by the last one of its kind, else by others of its case."""
         kind = self._kind(index)
         if kind in self.taken:
             return self.taken[kind]
@@ -295,22 +294,22 @@ class Progress:
         print(text, file=self.stream, flush=True)
 
     def begin(self, index):
-        """A run starts."""
+        """Announce a run."""
         count, left = len(self.runs), clock(sum(map(self.expected, self.open)))
         what = describe(self.runs[index])
         self._say(f"[{index + 1:>{len(str(count))}}/{count}] {what} ({left} left)")
 
     def known(self, index, seconds):
-        """A run was made before this program started."""
+        """Note a run from an earlier start of this program."""
         self.open.discard(index)
         self.taken[self._kind(index)] = seconds
 
     def skip(self, index):
-        """A run is left out."""
+        """Note that a run is left out."""
         self.open.discard(index)
 
     def end(self, index, done, text):
-        """A run is over; print its failure, or `text` if there is any."""
+        """Note that a run has ended, and print its failure, or `text` if it is not empty."""
         self.known(index, done.seconds)
         if done.failure:
             self._say(failure_text(done))
@@ -319,7 +318,7 @@ class Progress:
 
 
 def failure_text(done):
-    """Describe a failed run for people."""
+    """Describe a failed run, with its last lines and the command that repeats it."""
     lines = [f"FAILED: {describe(done.run)}: {done.failure}"]
     lines += [f"    | {line}" for line in done.last_lines]
     lines += [f"  its output: {done.raw}", f"  repeat it with: {done.command}"]

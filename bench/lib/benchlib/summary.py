@@ -45,14 +45,14 @@ class Key:
     metric: Metric
 
     def cells(self):
-        """The key as cells of a CSV file."""
+        """Return the key as cells of a CSV file."""
         metric = self.metric
         start = [self.benchmark, self.size, self.ranks, self.hosts]
         return [*start, metric.key, metric.unit, BETTER[metric.higher_is_better]]
 
     @staticmethod
     def of(line):
-        """The key in a line of a CSV file."""
+        """Read the key from a line of a CSV file."""
         size = int(line["size"]) if line["size"].isdigit() else line["size"]
         better = {text: sense for sense, text in BETTER.items()}[line["better"]]
         metric = Metric(line["metric"], line["metric"], line["unit"], better)
@@ -67,8 +67,8 @@ class Median:
     median: float
     low: float
     high: float
-    interval: tuple = None  # (low, high), the doubt of its ratio to the base
-    way: str = ""  # of the baseline: how the bytes travelled in most rounds
+    interval: tuple = None  # (low, high) of its ratio to the base
+    way: str = ""  # of the baseline: how it sent in most rounds
 
     @property
     def spread(self):
@@ -77,7 +77,7 @@ class Median:
 
 
 def condense(values, transports):
-    """{Key: {transport: Median}} of {Key: {transport: {round: value}}}, in that order."""
+    """Return {Key: {transport: Median}} of {Key: {transport: {round: value}}}, in that order."""
     base = base_of(transports)
     return {
         key: {
@@ -96,13 +96,12 @@ def condense(values, transports):
 
 
 def write_csv(path, lines):
-    """Lines of cells into a CSV file."""
     with open(path, "w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(lines)
 
 
 def write_samples(path, values):
-    """Every value; as condense() takes them."""
+    """Write every value; `values` are those of condense()."""
     most = max([number for of in values.values() for one in of.values() for number in one] or [0])
     numbers = range(1, most + 1)
     lines = [[*OF_KEY, "transport", *(f"round_{number}" for number in numbers)]]
@@ -114,7 +113,7 @@ def write_samples(path, values):
 
 
 def write_medians(path, medians):
-    """The medians, as condense() gives them."""
+    """Write the medians that condense() returns."""
     names = list(dict.fromkeys(name for found in medians.values() for name in found))
     heads = [f"{name}{what}" for name in names for what in OF_MEDIAN]
     lines = [[*OF_KEY, *heads, "way"]]
@@ -132,7 +131,6 @@ def write_medians(path, medians):
 
 
 def read_medians(path):
-    """Read what write_medians() wrote."""
     medians = {}
     try:
         with open(path, encoding="utf-8", newline="") as file:
@@ -154,7 +152,7 @@ def read_medians(path):
 
 
 def ratio(found, name, base):
-    """Median of a transport over that of another, or None."""
+    """Return the median of a transport divided by that of another, or None."""
     if name not in found or base not in found or not found[base].median:
         return None
     return found[name].median / found[base].median
@@ -164,27 +162,24 @@ def ratio(found, name, base):
 class Row:
     """One line of a table."""
 
-    labels: list  # texts: a message size; or a case, its metric and its unit
+    labels: list  # texts: a message size; or a case, its metric and unit
     key: Key
     found: dict  # transport -> Median
     base: str
 
     @property
     def size(self):
-        """Bytes of a message, or a name."""
         return self.key.size
 
     def median(self, name):
-        """The median of a transport, or None."""
         return self.found[name].median if name in self.found else None
 
     def ratio(self, name):
-        """Median of a transport over the base's, or None."""
         return ratio(self.found, name, self.base)
 
     def gain(self, name):
-        """The factor by which a transport is better than the base: above 1 is better, for times and
-        rates alike. None without a ratio, and for a metric that knows no better."""
+        """Return the factor by which a transport is better than the base: above 1 is better, for
+        times and rates alike. None without a ratio, or if neither direction is better."""
         value = self.ratio(name)
         better = self.key.metric.higher_is_better
         if not value or better is None:
@@ -192,17 +187,16 @@ class Row:
         return value if better else 1 / value
 
     def interval(self, name):
-        """The doubt of the ratio, or None."""
         return self.found[name].interval if name in self.found else None
 
     def differs(self, name):
-        """True if the ratio shows a difference."""
+        """Returns true if the ratio shows a difference."""
         return differs(self.interval(name))
 
 
 @dataclass
 class Table:
-    """Rows that are shown below each other."""
+    """Rows of a common kind."""
 
     title: str
     heads: list  # of the rows' labels
@@ -212,20 +206,19 @@ class Table:
     over_sizes: bool = False  # whether the rows are message sizes, in ascending order
 
     def __post_init__(self):
-        # Without the transports that failed throughout: their columns would be empty.
+        # Transports that failed in all runs would have empty columns.
         self.transports = [
             name for name in self.transports if any(name in row.found for row in self.rows)
         ]
 
     @property
     def unit(self):
-        """The unit of all rows; empty where they differ."""
+        """The unit of all rows; empty if they differ."""
         units = {row.key.metric.unit for row in self.rows}
         return units.pop() if len(units) == 1 else ""
 
     @property
     def others(self):
-        """The transports that are compared with the base."""
         return [name for name in self.transports if name != self.base]
 
     @property
@@ -240,28 +233,27 @@ class Table:
 
     @property
     def lower_is_better(self):
-        """True if lower is better in all rows; None where they differ."""
+        """True if lower is better in all rows; None if they differ."""
         senses = {row.key.metric.higher_is_better for row in self.rows}
         return not senses.pop() if len(senses) == 1 and None not in senses else None
 
     def compared(self, name):
-        """The rows that have a ratio; without 0 bytes, unless there is nothing else."""
+        """Return the rows that have a ratio, without 0 bytes unless they are the only ones."""
         rows = [row for row in self.rows if row.ratio(name)]
         return [row for row in rows if row.size != 0] or rows
 
     def mean_ratio(self, name):
-        """Geometric mean of a transport's ratios over the sizes; None without any."""
+        """Return the geometric mean of a transport's ratios over the sizes, or None without any."""
         rows = self.compared(name) if self.over_sizes else []
         return statistics.geometric_mean([row.ratio(name) for row in rows]) if rows else None
 
 
 def is_power_of_four(size):
-    """True for 0 and 1, 4, 16, ...: the sizes that printed tables show."""
+    """Returns true for 0, 1, 4, 16, ...: the sizes in printed tables."""
     return size == 0 or (size & (size - 1) == 0 and size.bit_length() % 2 == 1)
 
 
 def shown_rows(table):
-    """The rows that printed tables show."""
     if not table.over_sizes:
         return table.rows
     return [row for row in table.rows if is_power_of_four(row.size)] or table.rows
@@ -272,13 +264,14 @@ TAIL = 0.025  # of the resamples, on each side of a 95 % interval
 # With n values the bootstrap of a median covers it with 1 - 2^(1 - n) at most: 94 % with 5.
 ROUNDS_LEAST = 5
 DOUBT = (
-    "Behind a ratio stands its 95 % interval: bootstrap over the rounds, or with fewer than "
-    f"{ROUNDS_LEAST} rounds the widest that they allow. ~: no difference shown, as it contains 1."
+    "A ratio is followed by its 95 % interval: bootstrap over the rounds, or with fewer than "
+    f"{ROUNDS_LEAST} rounds the widest that they allow. ~: no difference shown, because the "
+    "interval contains 1."
 )
 
 
 def ratio_of_medians(values, base):
-    """median(values) / median(base); None where one of them has no values or the base is 0."""
+    """Return median(values) / median(base), or None if one has no values or the base is 0."""
     if not values or not base:
         return None
     below = median(base)
@@ -287,7 +280,7 @@ def ratio_of_medians(values, base):
 
 @functools.lru_cache
 def _resamples(count):
-    """Samples of `count` rounds out of `count`, each with its frequency; always the same ones."""
+    """Return samples of `count` rounds out of `count` with their frequencies, always the same."""
     dice = random.Random(1)
     return Counter(
         tuple(sorted(dice.choices(range(count), k=count))) for _ in range(RESAMPLES)
@@ -295,11 +288,11 @@ def _resamples(count):
 
 
 def interval(values, base):
-    """(low, high), the doubt of the ratio of medians; None with fewer than two rounds.
+    """Return the interval (low, high) of the ratio of medians, or None with fewer than two rounds.
 
-    Both are {round: value}. The 95 % bootstrap interval over the rounds: a round is drawn with what
-    both transports gave in it, so that a machine that drifts does not count as doubt. With few
-    rounds, the widest that they allow.
+    Both arguments are {round: value}. It is the 95 % bootstrap interval over the rounds. A round is
+    drawn with the values of both transports, so that a drifting machine does not widen it. With few
+    rounds it is the widest that they allow.
     """
     if min(len(values), len(base)) < ROUNDS_LEAST:
         if min(len(values), len(base)) < 2 or min(base.values()) <= 0:
@@ -321,11 +314,11 @@ def interval(values, base):
 
 
 def differs(doubt):
-    """Return true if an interval shows a difference, because it does not contain 1."""
+    """Returns true if an interval shows a difference, because it does not contain 1."""
     return doubt is not None and not doubt[0] <= 1 <= doubt[1]
 
 
 def doubt_text(text, doubt):
-    """A ratio with its interval: a tilde before it where that shows no difference."""
+    """Format a ratio with its interval, behind a tilde if that shows no difference."""
     mark = "" if differs(doubt) else "~"
     return mark + text + (f" ({doubt[0]:.2f}-{doubt[1]:.2f})" if doubt else "")

@@ -16,7 +16,7 @@ from .summary import write_csv
 
 
 def parser(name, description, rounds=None, nic=None):
-    """The options that all have; --rounds, --quick and --nic where there is a default for them."""
+    """Return a parser of the common options; --rounds, --quick and --nic if they have a default."""
     made = argparse.ArgumentParser(
         prog=f"bench/{name}",
         description=description,
@@ -24,10 +24,10 @@ def parser(name, description, rounds=None, nic=None):
     )
     add = made.add_argument
     if rounds:
-        add("--rounds", type=count, help=f"medians are taken of (default {rounds})")
+        add("--rounds", type=count, help=f"rounds of which medians are taken (default {rounds})")
         add("--quick", action="store_true", help="one short round, only to try it")
     if nic:
-        add("--nic", choices=NIC_KINDS, default=nic, help=f"as of compare (default {nic})")
+        add("--nic", choices=NIC_KINDS, default=nic, help=f"as in compare (default {nic})")
     build = prepare.SOURCE / "build"
     add("--build", type=Path, default=build, metavar="DIR", help="default ./build")
     file = f"{name.partition('/')[0]}.csv"
@@ -37,7 +37,7 @@ def parser(name, description, rounds=None, nic=None):
 
 
 def output_of(argv, timeout_seconds=600):
-    """Standard output of a command; BenchError with the end of its output when it fails."""
+    """Return the standard output of a command. Raises BenchError with its end if it fails."""
     words = [str(word) for word in argv]
     try:
         done = subprocess.run(
@@ -54,7 +54,7 @@ def output_of(argv, timeout_seconds=600):
 
 
 def fields(text, start):
-    """The name=value pairs of each line that begins with `start`, as dictionaries."""
+    """Return the name=value pairs of each line that begins with `start`, as dictionaries."""
     return [
         dict(word.split("=", 1) for word in line.split() if "=" in word)
         for line in text.splitlines()
@@ -63,10 +63,10 @@ def fields(text, start):
 
 
 def main(made, measure, argv=None, finish=lambda options: None):
-    """Parse, build, measure, print and write a table; returns the exit status.
+    """Parse, build, measure, print and write a table. Returns the exit status.
 
-    `finish(options)` fills in defaults. `measure(options)` gives the lines of the table, the first
-    one its heads, and text below it or None.
+    `finish(options)` fills in defaults. `measure(options)` returns the lines of the table, heads
+    first, and the text below it or None.
     """
     options = made.parse_args(argv)
     options.build = options.build.resolve()

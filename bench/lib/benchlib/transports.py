@@ -8,11 +8,11 @@ COMPONENT = Path("opal/mca/btl/rawe/.libs/mca_btl_rawe.so")  # in a build direct
 COLLECTIVES = Path("ompi/mca/coll/rawe/.libs")  # the second component; older builds have none
 COMPONENT_PATH = "mca_base_component_path"
 SHARED_MEMORY = "vader"  # reaches ranks of the same host only
-BASELINE = "baseline"  # bare programs instead of MPI, in a transport's place
+BASELINE = "baseline"  # the programs without MPI, in the place of a transport
 OLD = "old"  # rawe of another build, see --against
 UNICAST = "unicast"  # rawe without coll/rawe: collectives send to each process
-ASYNC = "async"  # rawe with its thread that calls the PML while MPI is away
-# mpirun's arguments for each transport, and the component that has to be there.
+ASYNC = "async"  # rawe with its progress thread
+# mpirun's arguments for each transport, and the component that it needs.
 TRANSPORTS = {
     "tcp": ("--mca pml ob1 --mca btl tcp,self", "btl:tcp"),
     "rawe": ("--mca pml ob1 --mca btl rawe,self", "btl:rawe"),
@@ -20,7 +20,7 @@ TRANSPORTS = {
     UNICAST: ("--mca pml ob1 --mca btl rawe,self --mca coll ^rawe", "btl:rawe"),
     ASYNC: ("--mca pml ob1 --mca btl rawe,self --mca btl_rawe_async_progress 1", "btl:rawe"),
     SHARED_MEMORY: ("--mca pml ob1 --mca btl vader,self", "btl:vader"),
-    # Without these, this pml wants hardware that UCX drives.
+    # Without these, this PML accepts only hardware that UCX drives.
     "ucx": (
         (
             "--mca pml ucx --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any "
@@ -44,24 +44,24 @@ TITLES = {
 
 
 def base_of(transports):
-    """The transport that the others are compared with: the old build, tcp, or the first one."""
+    """Return the transport to compare with: the old build, tcp, or the first one."""
     return next((name for name in (OLD, "tcp") if name in transports), transports[0])
 
 
 def order(transports, round_number):
-    """The transports of a round; every second round is reversed, against slow drift."""
+    """Return the transports of a round, reversed in every second round against slow drift."""
     return tuple(transports) if round_number % 2 else tuple(reversed(transports))
 
 
 def component_path(build):
-    """mpirun's arguments that make it load rawe from a build directory."""
+    """Return mpirun's arguments to load rawe from a build directory."""
     ours = [build / COMPONENT.parent, build / COLLECTIVES]
     path = ":".join([*(str(libs) for libs in ours if libs.exists()), "SYSTEM_DEFAULT:USER_DEFAULT"])
     return ["--mca", COMPONENT_PATH, path]
 
 
 def arguments(transport, interface=None, shares_hosts=False, against=None):
-    """mpirun's arguments for a transport, bound to an interface where one is given.
+    """Return mpirun's arguments for a transport, bound to an interface if one is given.
 
     With `shares_hosts`, ranks of one host use shared memory among themselves. `against` is the
     build directory that OLD is loaded from.

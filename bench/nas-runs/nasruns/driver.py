@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""NAS LU and SP: which classes run on how many ranks. The programs are NPB's own where NPB_BIN
-names them, otherwise the project's."""
+"""NAS LU and SP: which classes run on how many ranks. The programs are NPB's own in NPB_BIN, if it
+is set, or the project's."""
 
 import math
 import os
@@ -30,7 +30,7 @@ NEEDED = ("Class", "Iterations", "Time in seconds", "Mop/s total")
 
 
 def build_own(name, directory):
-    """The project's own LU or SP, compiled into `directory` unless it is up to date there."""
+    """Compile the project's own LU or SP into `directory`, unless it is up to date."""
     common = sorted(SOURCES.glob("nas_*.c"))
     parts = sorted(SOURCES.glob(f"{name.lower()}*.c"))
     flags = f'-DNAS_COMPILE_FLAGS="mpicc {" ".join(FLAGS)}"'
@@ -39,7 +39,7 @@ def build_own(name, directory):
 
 
 def find_npb(directory, case):
-    """NPB's binary in `directory`: lu.A.x (3.4), or lu.A.4, built for that number of ranks."""
+    """Return NPB's binary in `directory`: lu.A.x (3.4), or lu.A.4, built for that many ranks."""
     names = [f"{case.program.lower()}.{case.size}.{suffix}" for suffix in ("x", case.ranks)]
     for name in names:
         path = Path(directory) / name
@@ -69,7 +69,7 @@ class Nas(Program):
         return f"{self.title} class {size}"
 
     def parts(self, ranks):
-        """Most ranks along an axis."""
+        """Return the most ranks along an axis."""
         raise NotImplementedError
 
     def why_not(self, size, ranks):
