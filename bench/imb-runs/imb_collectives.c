@@ -215,8 +215,7 @@ static void alltoallv(struct imb_run *run)
                   run->displacements, MPI_BYTE, run->comm);
 }
 
-/* Layout, traits, legs, traffic. MPBench's benchmarks do not synchronize the ranks between calls.
- * */
+/* Layout, traits, legs, traffic. MPBench's benchmarks do not synchronize ranks between calls. */
 #define SYNC IMB_LAYOUT_COLLECTIVE, IMB_SYNC, 1, 1
 #define SYNC_REDUCTION IMB_LAYOUT_COLLECTIVE, IMB_SYNC | IMB_REDUCTION, 1, 1
 #define MPBENCH IMB_LAYOUT_COLLECTIVE, 0, 1, 1

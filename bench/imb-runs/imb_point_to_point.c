@@ -261,8 +261,7 @@ static size_t verify_one_way(const struct imb_run *run)
     return run->rank == 0 ? 0 : verify_from_peer(run);
 }
 
-/* --- MpBandwidth, MpLatency: MPBench's successive blocking sends, with one reply at the end ------
- * */
+/* --- MpBandwidth, MpLatency: MPBench's successive blocking sends, one reply at the end -------- */
 
 static void send_one_way(struct imb_run *run)
 {

@@ -353,8 +353,7 @@ static uint64_t pattern_seed(int from, int to, int round)
     return x ^ (x >> 29);
 }
 
-/* Return the byte at an offset. It depends on all bits of the offset, which reveals shifted blocks.
- * */
+/* Return the byte at an offset. It depends on all of the offset, which reveals shifted blocks. */
 static inline unsigned char pattern_byte(uint64_t seed, size_t offset)
 {
     uint64_t x = (seed + offset) * UINT64_C(0xD6E8FEB86659FD93);
@@ -466,8 +465,7 @@ static double estimate(const struct imb_benchmark *benchmark, struct imb_run *ru
     return slowest;
 }
 
-/* Return the number of repetitions, bounded by -iter, by volume, and by the time of a few of them.
- * */
+/* Return the number of repetitions, bounded by -iter, volume, and the time of a few of them. */
 static int choose_repetitions(const struct imb_benchmark *benchmark,
                               const struct imb_options *options, struct imb_run *run)
 {

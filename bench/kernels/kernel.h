@@ -86,13 +86,13 @@ static uint64_t kernel_number(uint64_t n)
 static int kernel_finish(const char *name, const char *size, double seconds, double operations,
                          const char *unit, bool verified)
 {
-    double mine[2] = {seconds, 100.0 * inside / seconds};
+    double own[2] = {seconds, 100.0 * inside / seconds};
     double longest;
     double share;
     int good = verified;
     MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
-    MPI_Reduce(&mine[0], &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-    MPI_Reduce(&mine[1], &share, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Reduce(&own[0], &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    MPI_Reduce(&own[1], &share, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     if (kernel_rank == 0) {
         printf("\n %s Completed.\n", name);
         printf(" Size            = %24s\n", size);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The driver of the programs in this folder, all for two ranks."""
+"""The driver of bench/rates: what a program in this folder measures between two ranks."""
 
 import re
 from typing import ClassVar
@@ -10,7 +10,6 @@ from benchlib.prepare import program
 from benchlib.summary import Metric
 from rawelab import launch
 
-# Suite -> program of MPI, its cases as (name, size).
 MESSAGES = ("sender", "receiver", "both")
 COLLECTIVES = ("bcast", "alltoall", "allreduce")
 OPERATIONS = ("put", "get", "accumulate", "fetch")
@@ -24,14 +23,7 @@ SUITES = {
 
 
 class RateProgram(Program):
-    """A program whose arguments are `words`, its size, `more`, and the seconds to run.
-
-    It prints a rate: "... a second: 123".
-    """
-
-    file = ""
-    words = ()  # before the size
-    more = ()
+    """A measurement of `rates NAME SIZE SECONDS`, which prints a rate: "... a second: 123"."""
 
     def __init__(self, name, unit=""):
         self.name = self.title = name
@@ -39,10 +31,10 @@ class RateProgram(Program):
         self.seconds = 0.0
 
     def find(self, folder, case):
-        return str(program(folder.parents[2], f"rates/{self.file}"))
+        return str(program(folder.parents[2], "rates/rates"))
 
     def commands(self, found, case):
-        return [[found, *map(str, (*self.words, case.size, *self.more, self.seconds))]]
+        return [[found, self.name, case.size, str(self.seconds)]]
 
     def read(self, output, files, case):
         rate = re.search(r"^\w+ a second: (\d+)", output, re.MULTILINE)
@@ -54,12 +46,9 @@ class RateProgram(Program):
 class Overlap(RateProgram):
     """Successive messages while one side or both compute for 40 ms."""
 
-    file = "overlap"
-
     def __init__(self, name):
         super().__init__(name)
         self.title = f"{name} computes" if name != "both" else "both compute"
-        self.words = (name,)
         self.metrics = (
             Metric("waiting", "time of a message, nobody computes", "us", False),
             Metric("computing", "the same beside 40 ms of computing", "us", False),
@@ -84,21 +73,12 @@ class Overlap(RateProgram):
 class Threads(RateProgram):
     """Windows of 64 messages of 8 bytes from several threads, whose number is the size."""
 
-    file = "thread-rate"
-    more = (8,)
-
     def title_of(self, size):
         return f"{size} thread{'' if str(size) == '1' else 's'}"
 
 
 class Operation(RateProgram):
     """One operation on the window of the other rank, in bursts that are flushed."""
-
-    file = "window-rate"
-
-    def __init__(self, name):
-        super().__init__(name, "operations/s")
-        self.words = (name,)
 
     def title_of(self, size):
         return f"{self.name} of {size} B"
@@ -133,7 +113,7 @@ class RatesDriver(CaseDriver):
     programs: ClassVar = {
         **{name: Overlap(name) for name in MESSAGES + COLLECTIVES},
         "threads": Threads("threads", "messages/s"),
-        **{name: Operation(name) for name in OPERATIONS},
+        **{name: Operation(name, "operations/s") for name in OPERATIONS},
     }
 
     def add_options(self, parser):

@@ -32,7 +32,7 @@ def test_parse__other_numbers_of_ranks_are_refused(capsys):
 def test_plan__numbers_of_threads_reach_the_program():
     _, _, runs = plan("--suite", "threads", "--time", "0.5")
     ends = [run.commands[0][-4:] for run in runs if run.transport == "rawe"]
-    assert ends == [("program", number, "8", "0.5") for number in "1248"]
+    assert ends == [("program", "threads", number, "0.5") for number in "1248"]
 
 
 @pytest.mark.parametrize("release, messages", [((4, 1), True), ((5, 0), False)])

@@ -106,7 +106,7 @@ static void allocate_buffers(struct lu *lu)
     size_t longest = (size_t)(size[0] > size[1] ? size[0] : size[1]);
     size_t face = NAS_GHOST * NAS_VARS * longest * (size_t)size[2];
 
-    /* Zeroed, for entries that no Jacobian has are never set. */
+    /* Zeroed, because nothing sets the entries that are 0 in every Jacobian. */
     lu->plane =
         nas_allocate(row * (size_t)size[1] * LU_BLOCKS * NAS_VARS * NAS_VARS, sizeof *lu->plane);
     lu->sums = nas_allocate(NAS_VARS * row, sizeof *lu->sums);
@@ -142,7 +142,7 @@ static int lu_create(struct lu *lu, int grid_points, double time_step)
     return 1;
 }
 
-/* Sends the planes next to side `to`; the neighbour there keeps them as ghosts of side `from`. */
+/* Send the planes next to side `to`; the neighbour there keeps them as ghosts of side `from`. */
 static void shift_planes(struct lu *lu, int axis, enum lu_side from, enum lu_side to)
 {
     struct nas_block *b = &lu->grid;
@@ -165,7 +165,7 @@ static void shift_planes(struct lu *lu, int axis, enum lu_side from, enum lu_sid
     }
 }
 
-/* Fills both ghost layers of u in x, then in y. */
+/* Fill both ghost layers of u in x, then in y. */
 static void lu_exchange_faces(struct lu *lu)
 {
     shift_planes(lu, 0, LU_X_BEFORE, LU_X_AFTER);
@@ -175,7 +175,7 @@ static void lu_exchange_faces(struct lu *lu)
 }
 
 /*
- * Copies one line of updates, the inner points of constant x or y in plane k, to or from the
+ * Copy one line of updates, the inner points of constant x or y in plane k, to or from the
  * message buffer. outside selects the ghost line beyond the side instead of the own edge line.
  */
 static void copy_line(struct lu *lu, int k, enum lu_side side, int outside, int to_buffer)
@@ -210,7 +210,7 @@ static int line_length(const struct lu *lu, enum lu_side side)
     return NAS_VARS * (lu->grid.high[other] - lu->grid.low[other]);
 }
 
-/* Receives from / sends to the two neighbours of a sweep the updates of one plane's edge lines. */
+/* Receive from / sends to the two neighbours of a sweep the updates of one plane's edge lines. */
 static void lu_receive_lines(struct lu *lu, int k, enum lu_side x_side, enum lu_side y_side)
 {
     const enum lu_side sides[2] = {x_side, y_side};
@@ -254,7 +254,7 @@ static double stress(int a, int axis)
 static const double heat = NAS_C1 * NAS_C3 * NAS_C4 * NAS_C5;
 
 /*
- * Sets, for a row of points starting at the offsets `at` and `vat`,
+ * Set, for a row of points starting at the offsets `at` and `vat`,
  *     convective * (Jacobian of the axis' flux) - viscous * (Jacobian of its viscous terms)
  */
 static inline void fill_side(const struct nas_block *b, double *restrict block, ptrdiff_t at,
@@ -300,7 +300,7 @@ static inline void fill_side(const struct nas_block *b, double *restrict block, 
     }
 }
 
-/* Sets I + the viscous terms' Jacobian at the points themselves, twice viscous[axis] each. */
+/* Set I + the viscous terms' Jacobian at the points themselves, twice viscous[axis] each. */
 static void fill_diagonal(const struct nas_block *b, double *restrict block, ptrdiff_t at,
                           ptrdiff_t vat, int count, const double viscous[3])
 {
@@ -336,7 +336,7 @@ static void fill_diagonal(const struct nas_block *b, double *restrict block, ptr
 }
 
 /*
- * Sets the blocks of the inner points of plane k; needs the derived fields. direction is -1 for the
+ * Set the blocks of the inner points of plane k; needs the derived fields. direction is -1 for the
  * lower sweep, whose side blocks belong to the neighbours before a point, and +1 for the upper one.
  */
 static void lu_make_blocks(struct lu *lu, int k, int direction)
@@ -369,7 +369,7 @@ static void lu_make_blocks(struct lu *lu, int k, int direction)
 /* LU's SSOR step: Jacobian blocks of a plane, then the lower and the upper triangular sweep. */
 
 /*
- * Factors the diagonal blocks of a row of points in place into L (without its unit diagonal) and U
+ * Factor the diagonal blocks of a row of points in place into L (without its unit diagonal) and U
  * (with the inverses of its pivots); no pivoting, the blocks are diagonally heavy.
  */
 static void factor_row(double *restrict block, ptrdiff_t row, int count)
@@ -398,7 +398,7 @@ static void factor_row(double *restrict block, ptrdiff_t row, int count)
     }
 }
 
-/* Solves L U x = x for one point of a factored row. */
+/* Solve L U x = x for one point of a factored row. */
 static inline void solve_point(const double *restrict block, ptrdiff_t row, double x[NAS_VARS])
 {
     for (int m = 1; m < NAS_VARS; m++) {
@@ -448,7 +448,7 @@ static inline void multiply_point(double x[NAS_VARS], const double *restrict blo
 }
 
 /*
- * Adds the contributions of the neighbours in y and z, which are products of whole rows. Only the
+ * Add the contributions of the neighbours in y and z, which are products of whole rows. Only the
  * chain along x has to be computed point by point.
  */
 static void start_row(struct lu *lu, int j, int k, int direction)
@@ -464,8 +464,8 @@ static void start_row(struct lu *lu, int j, int k, int direction)
 }
 
 /*
- * In plane k, rhs and v in the same place: (D + omega L) v = rhs upwards (`direction` -1: what is
- * needed lies before a point), (I + omega D^-1 U) v = rhs downwards (1).
+ * Solve in plane k, in place: (D + omega L) v = rhs upwards (`direction` -1: a point depends on
+ * those before it), (I + omega D^-1 U) v = rhs downwards (1).
  */
 static void sweep_plane(struct lu *lu, int k, int direction)
 {
@@ -575,7 +575,7 @@ static double surface_integral(const struct lu *lu)
 {
     int n = lu->grid.global[0];
     double h = 1.0 / (n - 1), own = 0.0, all = 0.0;
-    /* The box the report fixes, in indices that run from 0. */
+    /* The box in the report, with indices from 0. */
     const int from[3] = {1, 1, 2}, to[3] = {n - 2, n - 3, n - 2};
 
     for (int axis = 0; axis < 3; axis++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What LU and SP share: the specification, a box of the grid, its operator, the report. */
+/* Shared by LU and SP: the specification, a box of the grid, its operator, the report. */
 #ifndef NAS_H
 #define NAS_H
 
@@ -61,17 +61,18 @@ struct nas_block {
     double *sound; /* speed of sound; null unless asked for */
 };
 
-/* Allocates `count` zeroed elements of `size` bytes. Aborts the job when out of memory. */
+/* Allocate `count` zeroed elements of `size` bytes. Aborts the job if out of memory. */
 void *nas_allocate(size_t count, size_t size);
 
-/* Part `index` of `parts` of `points`; the first parts take one more when it does not divide. */
+/* Set size and origin of part `index` of `parts` of `points`; the first parts get the remainder. */
 void nas_share(int points, int parts, int index, int *size, int *origin);
 
-/* Allocates the fields; u is 1 everywhere, rhs and forcing 0. Ends the job when memory is short. */
+/* Allocate the fields; u is 1 everywhere, rhs and forcing 0. Ends the job if out of memory. */
 void nas_block_create(struct nas_block *block, const int size[3], const int origin[3],
                       int grid_points, int with_sound);
 
-/* Offset of a local point in a scalar field, and of its first variable in a five-variable field. */
+/* Return the offset of a local point in a scalar field, and of its first variable in a field of
+ * five. */
 static inline ptrdiff_t nas_at(const struct nas_block *b, int i, int j, int k)
 {
     return (i + NAS_GHOST) + (j + NAS_GHOST) * b->step[1] + (k + NAS_GHOST) * b->step[2];
@@ -82,14 +83,14 @@ static inline ptrdiff_t nas_vat(const struct nas_block *b, int i, int j, int k)
     return (i + NAS_GHOST) + (j + NAS_GHOST) * b->vstep[1] + (k + NAS_GHOST) * b->vstep[2];
 }
 
-/* Sets u: exact on the boundary, transfinite interpolation of it inside (RNR-94-007). */
+/* Set u: exact on the boundary, transfinite interpolation of it inside (RNR-94-007). */
 void nas_block_initialize(struct nas_block *block);
 
-/* Sets the derived scalar fields from u, the nearest ghost layer included. */
+/* Set the derived scalar fields from u, the nearest ghost layer included. */
 void nas_block_derive(struct nas_block *block);
 
-/* Copies the planes `first` and `first` + 1 of u across the axis, ghosts' indices allowed, to or from
- * the buffer; returns what is behind them in it. */
+/* Copy the planes `first` and `first` + 1 of u across the axis, which may be ghosts, to or from the
+ * buffer. Returns the rest of the buffer. */
 double *nas_block_copy_planes(struct nas_block *block, int axis, int first, double *buffer,
                               int to_buffer);
 
@@ -102,7 +103,7 @@ void nas_block_add_squares(const struct nas_block *block, const double *field, i
 void nas_block_scale(const struct nas_block *block, const double *from, double *to, double factor,
                      double keep);
 
-/* Sets forcing from the exact solution; overwrites u and rhs. */
+/* Set forcing from the exact solution; overwrites u and rhs. */
 void nas_block_make_forcing(struct nas_block *block);
 
 /* rhs = forcing + spatial operator applied to u; needs the derived fields and ghosts of u. */
@@ -121,7 +122,7 @@ struct nas_mpi_usage {
     double bytes;           /* sent point to point */
 };
 
-/* Sets the counters to zero; every later MPI call of the program adds to them. */
+/* Set the counters to zero; every later MPI call of the program adds to them. */
 void nas_mpi_clock_start(void);
 struct nas_mpi_usage nas_mpi_clock_read(void);
 
@@ -141,21 +142,21 @@ struct nas_run {
 int nas_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Read "CLASS [ITERATIONS]" into class_data and iterations of a zeroed *run, and return 1. Returns 0
- * after a message if they are wrong.
+ * Read "CLASS [ITERATIONS]" into class_data and iterations of a zeroed *run. Returns 1, or 0 after
+ * a message if they are wrong.
  */
 int nas_run_options(struct nas_run *run, const char *benchmark, const struct nas_class classes[4],
                     int argc, char **argv);
 
 /*
- * Divides the summed squares of all ranks by the number of inner points and takes the root.
+ * Divide the summed squares of all ranks by the number of inner points and takes the root.
  * Collective over all ranks.
  */
 void nas_norm(const double sum[NAS_VARS], int grid_points, double norm[NAS_VARS]);
 
 /*
- * Prints the result on rank 0. Collective over all ranks. Returns 1 on every rank when the norms
- * agree with the published ones, or when nothing was published for this number of iterations.
+ * Print the result on rank 0. Collective. Returns 1 on every rank if the norms agree with the
+ * published ones, or if none are published for this number of iterations.
  */
 int nas_run_report(const struct nas_run *run);
 

@@ -124,7 +124,7 @@ static int is_on_boundary(const struct nas_block *block, int i, int j, int k)
     return 0;
 }
 
-/* Interpolates the exact values of the six faces at one inner point. */
+/* Interpolate the exact values of the six faces at one inner point. */
 static void interpolate(const double position[3], double value[NAS_VARS])
 {
     double along[3][NAS_VARS];
@@ -288,7 +288,7 @@ struct row {
 };
 
 /*
- * Adds the terms of one axis to a row. s and v are the distances to the neighbour along the axis
+ * Add the terms of one axis to a row. s and v are the distances to the neighbour along the axis
  * in scalar and five-variable fields. Central differences throughout (RNR-94-007):
  *     - dF/dx, F the convective flux
  *     + second differences of velocity, kinetic energy and temperature (viscous terms)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Turns a finished run into the lines NPB prints, with the verdict of its verification. */
+/* Prints a finished run in NPB's layout, with the verdict of its verification. */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -71,7 +71,7 @@ void nas_norm(const double sum[NAS_VARS], int grid_points, double norm[NAS_VARS]
     }
 }
 
-/* Prints one computed value beside the published one; 1 when they agree. NaN never agrees. */
+/* Print a computed value beside the published one. Returns 1 if they agree; NaN never does. */
 static int compare(const char *label, double value, double published)
 {
     double difference = fabs((value - published) / published);
@@ -128,7 +128,7 @@ static void print_lines(const struct nas_run *run, const char *verdict, int proc
 
 int nas_run_report(const struct nas_run *run)
 {
-    /* One reduction for each operation; the share is formed per rank before it is averaged. */
+    /* One reduction for each operation. The average is that of the ranks' shares. */
     double share = run->seconds > 0.0 ? 100.0 * run->usage.seconds / run->seconds : 0.0;
     double maxima[3] = {run->seconds, share, -share};
     double sums[3] = {share, (double)run->usage.messages, run->usage.bytes};
@@ -160,7 +160,7 @@ int nas_run_report(const struct nas_run *run)
     return agrees;
 }
 
-/* Wraps the MPI calls LU and SP use and adds up the time spent in them and the messages sent. */
+/* Wrappers of the MPI calls in LU and SP, which add up their time and the messages sent. */
 
 static struct nas_mpi_usage usage;
 
@@ -174,7 +174,7 @@ struct nas_mpi_usage nas_mpi_clock_read(void)
     return usage;
 }
 
-/* Ends a function by the call it stands for, whose time counts. */
+/* End a function by the call it stands for, whose time counts. */
 #define RETURN_TIMED(call)                     \
     do {                                       \
         double start = PMPI_Wtime();           \

@@ -136,8 +136,8 @@ static void to_x_characteristics(struct sp_cell *cell, double factor)
     }
 }
 
-/* To the next axis: its acoustic pair takes up the shear wave `out`, in whose place comes the
- * velocity along this axis; the other two waves change places, and one its sign. */
+/* Turn to the next axis: its acoustic pair takes over the shear wave `out`, which the velocity
+ * along this axis replaces; the other two waves change places, and one of them its sign. */
 static void turn(struct sp_cell *cell, int first, int second, int out)
 {
     const struct nas_block *b = &cell->grid;
@@ -265,7 +265,7 @@ static void locate(const struct nas_block *b, const struct lines *l, int sheet, 
     index[l->sheet_axis] = b->low[l->sheet_axis] + sheet;
 }
 
-/* What one position's matrix row is made of. */
+/* The coefficients of one position's matrix row. */
 struct coefficients {
     double dissipation; /* dt / h^2 times the axis' second-order dissipation */
     double viscous;     /* dt / h^2 times the largest viscous coefficient */
@@ -273,7 +273,7 @@ struct coefficients {
     double fourth[5];   /* dt times the fourth difference's weights */
 };
 
-/* Fills a row's parts that need no other row: matrix and right-hand side. */
+/* Fill a row's parts that need no other row: matrix and right-hand side. */
 static inline void prepare_row(const struct nas_block *b, const struct lines *l,
                                const struct coefficients *c, const int index[3],
                                double *restrict row, const ptrdiff_t step, const ptrdiff_t vstep)
@@ -347,7 +347,7 @@ static void prepare_sheet(const struct sp *sp, struct sp_cell *cell, const struc
     }
 }
 
-/* Eliminates the two variables before the diagonal with the help of the two rows before. */
+/* Eliminate the two variables before the diagonal with the help of the two rows before. */
 static void eliminate_row(const struct coefficients *c, double *restrict row,
                           const double *restrict before, const double *restrict before2, int lines)
 {
@@ -382,7 +382,7 @@ static void eliminate_sheet(const struct sp *sp, struct sp_cell *cell, const str
         double *row = work_row(cell, l, sheet, n);
 
         if (n < b->low[l->axis] || n >= b->high[l->axis]) {
-            /* On the boundary nothing changes: x = 0. */
+            /* Nothing changes on the boundary: x = 0. */
             memset(row, 0, (size_t)(ROW_ITEMS * l->lines) * sizeof *row);
         } else {
             const struct coefficients c = coefficients_at(sp, b, l->axis, n);
@@ -393,7 +393,7 @@ static void eliminate_sheet(const struct sp *sp, struct sp_cell *cell, const str
     }
 }
 
-/* Solves an eliminated sheet from its end and stores the solution in rhs. */
+/* Solve an eliminated sheet from its end and stores the solution in rhs. */
 static void substitute_sheet(struct sp_cell *cell, const struct lines *l, int sheet)
 {
     struct nas_block *b = &cell->grid;
@@ -425,7 +425,7 @@ static void substitute_sheet(struct sp_cell *cell, const struct lines *l, int sh
     }
 }
 
-/* Copies items from first_item on of two positions' rows to or from a message; returns its size. */
+/* Copy items from first_item on of two positions' rows to or from a message; returns its size. */
 static int copy_rows(struct sp_cell *cell, int axis, int position, int first_item, double *buffer,
                      int to_buffer)
 {
@@ -468,7 +468,7 @@ static void sweep_forward(struct sp *sp, int axis)
             MPI_Irecv(sp->line_in, rows_length(cell, axis, 0), MPI_DOUBLE,
                       sp->neighbour[axis][SP_BEFORE], FORWARD_TAG + axis, MPI_COMM_WORLD,
                       &request[0]);
-            /* Setting up the matrices hides the message's way. */
+            /* Set up the matrices while the message is in flight. */
             for (int sheet = 0; sheet < l.sheets; sheet++) {
                 prepare_sheet(sp, cell, &l, sheet);
             }
@@ -518,7 +518,7 @@ static void sweep_backward(struct sp *sp, int axis)
             MPI_Irecv(sp->line_in, rows_length(cell, axis, ROW_VALUE), MPI_DOUBLE,
                       sp->neighbour[axis][SP_AFTER], BACKWARD_TAG + axis, MPI_COMM_WORLD,
                       &request[0]);
-            /* Work on the previous cell overlaps, too. */
+            /* Work on the previous cell overlaps with the message. */
             leave_axis(&sp->cell[sp->at[axis][stage + 1]], axis);
             MPI_Waitall(2, request, MPI_STATUSES_IGNORE);
             copy_rows(cell, axis, cell->grid.size[axis], ROW_VALUE, sp->line_in, 0);
@@ -649,7 +649,7 @@ static int sp_create(struct sp *sp, int grid_points, double time_step)
     return 1;
 }
 
-/* Packs the own planes towards, or unpacks the ghosts from, one side of every cell that has one. */
+/* Pack the own planes towards, or unpacks the ghosts from, one side of every cell that has one. */
 static void copy_side(struct sp *sp, int axis, enum sp_way way, int pack)
 {
     double *buffer = pack ? sp->face_out[axis][way] : sp->face_in[axis][way];

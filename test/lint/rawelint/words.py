@@ -29,7 +29,7 @@ class Word:
     folders: tuple
 
     def holds_in(self, path):
-        """Is the word wrong in this file?"""
+        """Returns true if the word is wrong in this file."""
         return not self.folders or path.startswith(self.folders)
 
 
@@ -56,9 +56,10 @@ def read_list(path=LIST):
             _pattern(entry.get("anywhere")),
             _pattern(entry.get("in_names")),
             entry["instead"],
-            tuple(entry.get("in", ())),
+            tuple(scope.get("in", ())),
         )
-        for entry in table["word"]
+        for scope in table["scope"]
+        for entry in scope["words"]
     ]
     return tuple(table["exempt"]), words
 

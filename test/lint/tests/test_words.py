@@ -7,19 +7,15 @@ from rawelint import words
 
 LIST = """
 exempt = ["old/"]
-[[word]]
-anywhere = ["train", "trains"]
-instead = "batch"
-[[word]]
-in_names = ["kept", "return", "re:(?<!one_)way"]
-instead = "deferred"
+[[scope]]
+words = [
+    { anywhere = ["train", "trains"], instead = "batch" },
+    { in_names = ["pack"], instead = "coalesce" },
+    { anywhere = ["borrow*", "re:the guard(?! page)"], instead = "something else" },
+]
+[[scope]]
 in = ["core/", "README.md"]
-[[word]]
-in_names = ["pack"]
-instead = "coalesce"
-[[word]]
-anywhere = ["borrow*", "re:the guard(?! page)"]
-instead = "something else"
+words = [{ in_names = ["kept", "return", "re:(?<!one_)way"], instead = "deferred" }]
 """
 
 
