@@ -98,7 +98,6 @@ struct baseline_inbox {
 uint8_t *baseline_buffer_new(size_t bytes);
 /* Open interface, socket and ring of plain frames. Exits with a message on failure. */
 void baseline_link_open(struct baseline_link *link, const struct baseline_options *options);
-void baseline_link_close(struct baseline_link *link);
 /* Send one plain frame, DATA with frame->length bytes of payload. Returns 0 or -errno. */
 int baseline_frame_send(struct baseline_link *link, const struct baseline_frame *frame,
                         const uint8_t *payload);

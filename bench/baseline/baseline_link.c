@@ -112,17 +112,6 @@ void baseline_link_open(struct baseline_link *link, const struct baseline_option
     link->scratch = baseline_buffer_new(BASELINE_FRAME_HEADERS + (size_t)link->mtu);
 }
 
-void baseline_link_close(struct baseline_link *link)
-{
-    free(link->scratch);
-    for (int way = 0; way < BASELINE_WAYS; way++) {
-        rawe_ring_close(&link->ways[way].ring);
-        if (link->ways[way].fd >= 0) {
-            close(link->ways[way].fd);
-        }
-    }
-}
-
 /* Convert a header to and from its BASELINE_HEADER_BYTES on the wire. Decoding returns false if the
  * frame is not ours. */
 static void encode_header(uint8_t *wire, const struct baseline_frame *frame)

@@ -236,7 +236,6 @@ int baseline_main(const struct baseline_program *program, int argc, char **argv)
         }
         answer(program, &link, &test);
     }
-    baseline_link_close(&link);
     MPI_Finalize();
     return 0;
 }

@@ -121,27 +121,6 @@ void core_net_init(struct core_net *net, uint32_t peers)
     }
 }
 
-static void close_peer(struct core_net *net, struct rawe_peer *peer)
-{
-    rawe_peer_close(peer);
-    net->to_hub.count = net->to_peers.count = 0;
-}
-
-void core_net_free(struct core_net *net)
-{
-    for (uint32_t i = 0; i <= net->peers; i++) {
-        close_peer(net, &net->nodes[i].hub);
-        close_peer(net, &net->peer[i]);
-    }
-    for (uint32_t i = 0; i <= net->peers; i++) {
-        net_engine_stop(&net->nodes[i].engine);
-    }
-    free(net->nodes);
-    free(net->peer);
-    free(net->to_hub.frames);
-    free(net->to_peers.frames);
-}
-
 struct rawe_conn *core_net_open(struct core_net *net, uint32_t peer)
 {
     return open_conn(&net->peer[peer], RAWE_LANE_EXPRESS);

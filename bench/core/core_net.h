@@ -54,7 +54,6 @@ struct core_net {
 
 /* Create a hub that knows `peers` peers, without connections. Ends the program if out of memory. */
 void core_net_init(struct core_net *net, uint32_t peers);
-void core_net_free(struct core_net *net);
 
 /* Return the hub's connection to a peer (from 1) on the express lane. A new one is IDLE. */
 struct rawe_conn *core_net_open(struct core_net *net, uint32_t peer);

@@ -78,11 +78,13 @@ static bool parse_whole(const char *text, long low, long high, int *value)
     return true;
 }
 
-static bool parse_positive(const char *text, double *value)
+/* Parse a number above 0 and below 10^9, and multiply it by `unit`. */
+static bool parse_positive(const char *text, double unit, double *value)
 {
     char *end;
-    *value = strtod(text, &end);
-    return end != text && *end == '\0' && *value > 0 && *value < 1e9;
+    double number = strtod(text, &end);
+    *value = number * unit;
+    return end != text && *end == '\0' && number > 0 && number < 1e9;
 }
 
 static bool parse_iter(struct imb_options *options, const char *text)
@@ -94,12 +96,7 @@ static bool parse_iter(struct imb_options *options, const char *text)
     }
     options->iterations = (int)number;
     if (*end == ',') {
-        double megabytes;
-        if (!parse_positive(end + 1, &megabytes)) {
-            return false;
-        }
-        options->volume_bytes = megabytes * 1e6;
-        return true;
+        return parse_positive(end + 1, 1e6, &options->volume_bytes);
     }
     return *end == '\0';
 }
@@ -120,36 +117,35 @@ static bool parse_msglog(struct imb_options *options, const char *text)
     return *end == ':' && parse_whole(end + 1, first, MSGLOG_LIMIT, &options->msglog_max);
 }
 
-/* Read an option with a value. Returns 1, 0 if it is unknown, or -1 if the value is bad. */
-static int parse_valued(struct imb_options *options, const char *name, const char *value, char *why,
-                        size_t why_size)
+/* Read an option with a value. Returns false if the value is bad. */
+static bool parse_valued(struct imb_options *options, const char *name, const char *value,
+                         bool *is_known)
 {
-    double number = 0;
-    bool good = true;
+    *is_known = true;
     if (strcmp(name, "-iter") == 0) {
-        good = parse_iter(options, value);
-    } else if (strcmp(name, "-time") == 0) {
-        good = parse_positive(value, &options->seconds);
-    } else if (strcmp(name, "-msglog") == 0) {
-        good = parse_msglog(options, value);
-    } else if (strcmp(name, "-bytes") == 0) {
-        good = parse_whole(value, 0, 1 << MSGLOG_LIMIT, &options->bytes);
-    } else if (strcmp(name, "-npmin") == 0) {
-        good = parse_whole(value, 1, 1000000, &options->npmin);
-    } else if (strcmp(name, "-mem") == 0) {
-        good = parse_positive(value, &number);
-        options->memory_bytes = number * 1e9;
-    } else if (strcmp(name, "-receive_buffers") == 0) {
-        good = parse_whole(value, 2, IMB_BUFFERS_MAX, &options->receive_buffers);
-    } else if (strcmp(name, "-sleep_until") == 0) {
-        options->sleep_until = value;
-    } else {
-        return 0;
+        return parse_iter(options, value);
     }
-    if (!good) {
-        snprintf(why, why_size, "'%s' is no value for %s; see -help", value, name);
+    if (strcmp(name, "-time") == 0) {
+        return parse_positive(value, 1, &options->seconds);
     }
-    return good ? 1 : -1;
+    if (strcmp(name, "-msglog") == 0) {
+        return parse_msglog(options, value);
+    }
+    if (strcmp(name, "-bytes") == 0) {
+        return parse_whole(value, 0, 1 << MSGLOG_LIMIT, &options->bytes);
+    }
+    if (strcmp(name, "-npmin") == 0) {
+        return parse_whole(value, 1, 1000000, &options->npmin);
+    }
+    if (strcmp(name, "-mem") == 0) {
+        return parse_positive(value, 1e9, &options->memory_bytes);
+    }
+    if (strcmp(name, "-receive_buffers") == 0) {
+        return parse_whole(value, 2, IMB_BUFFERS_MAX, &options->receive_buffers);
+    }
+    *is_known = strcmp(name, "-sleep_until") == 0;
+    options->sleep_until = *is_known ? value : NULL;
+    return true;
 }
 
 /* Read the command line. Returns false after printing an error (on rank 0 only) or the help text;
@@ -200,8 +196,11 @@ static bool parse_options(struct imb_options *options, int argc, char **argv, in
         } else if (i + 1 == argc) {
             snprintf(why, sizeof(why), "'%s' is no option or lacks its value; see -help", argv[i]);
         } else {
-            int read = parse_valued(options, argv[i], argv[i + 1], why, sizeof(why));
-            if (read == 0) {
+            bool is_known;
+            if (!parse_valued(options, argv[i], argv[i + 1], &is_known)) {
+                snprintf(why, sizeof(why), "'%s' is no value for %s; see -help", argv[i + 1],
+                         argv[i]);
+            } else if (!is_known) {
                 snprintf(why, sizeof(why), "'%s' is no option; see -help", argv[i]);
             }
             i++;
@@ -708,12 +707,6 @@ int main(int argc, char **argv)
         }
         status = defects > 0 ? 3 : 0;
     }
-    free(run.send);
-    free(run.receive);
-    free(run.counts);
-    free(run.displacements);
-    free(run.call_seconds);
-    free(options.selected);
     MPI_Finalize();
     return status;
 }

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which mutants are made of a source."""
 
-import sys
 from pathlib import Path
 
+import mutants
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-import mutants  # noqa: E402  (the path has to be set first)
 
 SOURCE = Path("source.c")
 

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What test/run does with a build directory that is there already."""
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-import suite  # noqa: E402  (the path has to be set first)
+import suite
 
 
 @pytest.fixture
