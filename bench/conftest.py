@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fixtures for the tests of several folders."""
+"""The modules that tests import, and a fixture for several folders."""
 
 import re
+import sys
+from pathlib import Path
 
 import pytest
+
+BENCH = Path(__file__).resolve().parent
+FOLDERS = ("lib", "lib/tests", "app-runs", "imb-runs", "nas-runs", "../test/lab")
+sys.path[:0] = [str(BENCH / folder) for folder in FOLDERS]
 
 
 @pytest.fixture
