@@ -30,8 +30,8 @@ def _upstream_version(root):
 
 
 def _strip(log):
-    """A filter for tarfile, so that the same files give the same tarball: they are root's, and as
-    old as the first entry of the changelog."""
+    """Return a filter for tarfile that makes tarballs reproducible: files belong to root, and have
+    the date of the first entry of the changelog."""
     date = re.search(r"^ -- .*>  (.*)$", log, re.MULTILINE).group(1)
     seconds = int(email.utils.parsedate_to_datetime(date).timestamp())
 
@@ -74,18 +74,18 @@ def unpack(root, directory, release):
 
 @dataclass
 class Built:
-    """Where the packages are."""
+    """The built packages."""
 
     output: Path
 
     @property
     def packages(self):
-        """The binary packages, without those of debugging symbols."""
+        """The binary packages, without debugging symbols."""
         return sorted(p for p in self.output.glob("*.deb") if "-dbgsym_" not in p.name)
 
 
 def _release(text):
-    """The end of the packages' version on a system, from its os-release: deb12."""
+    """Return the suffix of the packages' version on a system, from its os-release: deb12."""
     fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     version = fields.get("VERSION_ID", "").strip('"')
     name = {"debian": "deb"}.get(fields["ID"].strip('"'), fields["ID"].strip('"'))
@@ -93,7 +93,7 @@ def _release(text):
 
 
 def _collect(directory, output):
-    """Replace what `output` holds of an earlier build."""
+    """Move the packages to `output`, in place of those of an earlier build."""
     output.mkdir(parents=True, exist_ok=True)
     for place, use in ((output, Path.unlink), (directory, lambda file: shutil.move(file, output))):
         for file in list(place.iterdir()):
@@ -103,7 +103,7 @@ def _collect(directory, output):
 
 
 def build_here(root, output):
-    """Build with what is installed on this machine, for its own Open MPI."""
+    """Build for this machine's Open MPI, with the installed packages."""
     if shutil.which("dpkg-buildpackage") is None:
         raise PackError("dpkg-buildpackage is missing: test/install-deps build deb installs it")
     with tempfile.TemporaryDirectory(prefix="rawe-deb-") as name:

@@ -29,20 +29,20 @@ class PackError(LabError):
 
 
 def cache():
-    """The directory of bases and downloaded packages; RAWE_DEB_CACHE names another one."""
+    """Return the directory of bases and downloaded packages, which RAWE_DEB_CACHE may name."""
     given = os.environ.get("RAWE_DEB_CACHE")
     return Path(given).resolve() if given else download.cache("deb")
 
 
 def base(suite, tree, group="deb"):
-    """Make the root of a minimal system when it is not there yet; `group` of test/install-deps
-    has what that needs."""
+    """Make the root of a minimal system unless it exists. `group` of test/install-deps has the
+    tools for that."""
     with download.locked(tree.parent):
         if tree.exists():
             return
         partial = tree.with_name(f"{tree.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
-        # What debootstrap mounts in there is not to outlive it, however it ends.
+        # Mounts of debootstrap must not outlive it, however it ends.
         argv = ["unshare", "--mount", "debootstrap", "--variant=minbase"]
         argv += [f"--keyring={download.KEYRING}", suite, partial, download.MIRROR]
         download.run(argv, group=group)
@@ -74,7 +74,7 @@ class Chroot:
         shutil.rmtree(self.layer)
 
     def put(self, file):
-        """Copy a file of this machine into its /tmp, between two commands; the path there."""
+        """Copy a file of this machine to its /tmp, between two commands. Returns the path there."""
         place = self.layer / "upper" / "tmp"
         if not place.exists():
             place.mkdir()
@@ -83,8 +83,8 @@ class Chroot:
         return f"/tmp/{Path(file).name}"
 
     def argv(self, words, binds=()):
-        """The command line that runs `words` in it; `binds` are directories and files of this
-        machine that it sees under the same names."""
+        """Return the command line that runs `words` in it; `binds` are directories and files of
+        this machine that it sees under the same names."""
         layers = [self.base, self.layer, self.archives]
         return list(map(str, [ENTER, *layers, len(binds), *binds, *words]))
 
@@ -103,7 +103,7 @@ class Chroot:
         )
 
     def must(self, words, binds=()):
-        """As run(), to succeed; the output of both streams."""
+        """Call run(), which must succeed. Returns the output of both streams."""
         done = self.run(words, binds, stderr=subprocess.STDOUT)
         if done.returncode != 0:
             last = "\n".join(done.stdout.splitlines()[-30:])
@@ -111,11 +111,11 @@ class Chroot:
         return done.stdout
 
     def install(self, *packages):
-        """Install packages, by their names or as files in it, without what they only recommend."""
+        """Install packages, by name or as files in it, without recommended ones."""
         return self._apt("install", packages)
 
     def install_build_dependencies(self, source):
-        """Install what a source package's tree needs to be built."""
+        """Install the build dependencies of a source package's tree."""
         return self._apt("build-dep", [f"{source}/"], [source])
 
     def _apt(self, verb, words, binds=()):

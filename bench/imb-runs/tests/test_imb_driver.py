@@ -29,7 +29,7 @@ def parse(*argv):
 
 
 def plan(*argv, interface=None, **programs):
-    """The Runs of a command line, in one round and without baseline unless asked for."""
+    """Return the Runs of a command line, in one round unless it says otherwise."""
     driver = ImbDriver()
     driver.programs = {**PROGRAMS, **programs}
     return driver.plan(command_line.parse(driver, ["--rounds", "1", *argv]), interface)
@@ -203,7 +203,7 @@ ABOUT = {
 
 
 def samples_of(transport, factor):
-    """What a transport gives in a round."""
+    """Yield the Samples of a transport in a round."""
     one, large = {"tcp": (4.0, 100.0), "rawe": (2.0, 50.0), "baseline": (1.0, 10.0)}[transport]
     for size, value in ((1, one), (65536, large)):
         way = "tcp-gso" if transport == "baseline" else ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A place without mpirun, how a session runs there, and MPI programs on this machine alone."""
+"""A place without mpirun, sessions there, and MPI programs on this machine alone."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from benchlib.session import Journal, Record, Session
 
 
 class Place:
-    """Answers each mpirun as a function of its arguments says."""
+    """Answers each mpirun by calling a function with its arguments."""
 
     def __init__(self, answer):
         self.answer = answer
@@ -34,20 +34,20 @@ class Quiet:
 
 
 def transport_of(arguments):
-    """The transport that a command line asks for."""
+    """Return the transport of a command line."""
     return arguments[arguments.index("btl") + 1].split(",")[0]
 
 
 def options_of(**changes):
-    """Options of two transports and two rounds."""
+    """Return options for two transports and two rounds."""
     values = {"rounds": 2, "transports": ["tcp", "rawe"], "timeout": 5, "starter": []}
     values["against"] = None
     return SimpleNamespace(**{**values, **changes})
 
 
 def execute(driver, options, answer, directory):
-    """A session in a directory: a new one, or what is missing of the one there. Ends as at Ctrl-C
-    when `answer` raises KeyboardInterrupt."""
+    """Run a session in a directory, or the missing runs of the one there. A KeyboardInterrupt from
+    `answer` ends it like Ctrl-C."""
     journal = Journal(directory)
     if not (directory / "setup.json").exists():
         journal.create({})
@@ -71,7 +71,7 @@ needs_mpi = pytest.mark.skipif(
 
 
 def start_local(program, arguments, ranks):
-    """Start a program over shared memory; its Popen, with standard output as a pipe."""
+    """Start a program over shared memory. Returns its Popen, with standard output as a pipe."""
     environment = {
         **os.environ,
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -87,7 +87,7 @@ def start_local(program, arguments, ranks):
 
 
 def run_local(program, arguments, ranks):
-    """Run a program over shared memory; the CompletedProcess."""
+    """Run a program over shared memory. Returns the CompletedProcess."""
     with start_local(program, arguments, ranks) as process:
         try:
             output, errors = process.communicate(timeout=LIMIT)

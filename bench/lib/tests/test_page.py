@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of page.py and chart.py."""
+"""Tests of page.py."""
 
 from xml.etree import ElementTree
 

@@ -13,7 +13,7 @@ RUNS_IT = 'while [ "$1" != sh ]; do shift; done\nexec "$@"\n'
 
 @pytest.fixture(name="mpirun")
 def _mpirun(tmp_path, monkeypatch):
-    """Puts a shell script in mpirun's place."""
+    """Replaces mpirun by a shell script."""
 
     def write(script):
         program = tmp_path / "bin" / "mpirun"

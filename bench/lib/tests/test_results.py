@@ -75,7 +75,7 @@ def fixture_run(tmp_path):
 
 @pytest.fixture(name="intel")
 def fixture_intel(tmp_path):
-    """Another, on a processor of Intel's, over the wiring cut."""
+    """Another one, on an Intel processor, over the wiring cut."""
     directory = tmp_path / "results" / "2030-01-03-intel"
     run = made(directory, "2030-01-03", "Intel(R) Xeon(R) Processor")
     lines = [("PingPong", 2, 1, "time_us", 4.0, 5.0)]

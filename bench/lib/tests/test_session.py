@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of session.py, journal.py and cli.py with a made-up driver and places without mpirun:
-failures, interruption, resuming."""
+"""Tests of session.py and cli.py with an invented driver and places without mpirun: failures,
+interruption, resuming."""
 
 import contextlib
 import errno
@@ -70,7 +70,7 @@ def test_execute__a_transport_that_fails_twice_is_left_out(tmp_path):
 
 
 def stops_at(number):
-    """Answers until the run of that number, which Ctrl-C interrupts."""
+    """Return an mpirun that Ctrl-C interrupts in the run of that number, and its calls."""
     calls = []
 
     def answer(words):
@@ -165,7 +165,7 @@ def test_outcome__is_read_back_as_it_was_and_raw_is_for_people(tmp_path):
 
 
 class World:
-    """Notes which hosts were brought up, and what ran."""
+    """Records the hosts brought up, and the runs."""
 
     def __init__(self, stop_at=0):
         self.entered, self.asked, self.stop_at = [], [], stop_at
@@ -193,7 +193,7 @@ class World:
 
 
 def measure(monkeypatch, directory, world, hosts=(2,)):
-    """cli._measure() in a directory; the Record of three rounds."""
+    """Call cli._measure() in a directory. Returns the Record of three rounds."""
     cases = [Case("toy", "", number, number, "Toy") for number in hosts]
     options = options_of(cases=cases, rounds=3)
     monkeypatch.setattr(cli, "place_of", world.place_of)
@@ -226,7 +226,7 @@ class Ready(Toy):
 
 @pytest.fixture(name="compare")
 def _compare(monkeypatch, tmp_path, capsys):
-    """Runs compare where everything is there; a function that gives the status and what was said.
+    """A function that runs compare with everything prepared, and returns the status and the output.
     `reports` is called in place of the report."""
 
     def call(world, *argv, reports=lambda *_: None):
@@ -243,7 +243,7 @@ def _compare(monkeypatch, tmp_path, capsys):
 
 
 def fails(error):
-    """A function that raises this, whatever it is called with."""
+    """Return a function that raises this error."""
 
     def fail(*_):
         raise error

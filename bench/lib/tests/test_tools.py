@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of the small commands of bench/ on made-up outputs, and of tool.py and text.py."""
+"""Tests of the small commands of bench/ on invented outputs, and of tool.py."""
 
 import importlib.machinery
 import importlib.util
@@ -33,7 +33,7 @@ PACKET = """sk               RefCnt Type Proto  Iface R Rmem   User   Inode
 
 
 def script(name):
-    """One of the commands in bench/ as a module."""
+    """Import a command of bench/ as a module."""
     loader = importlib.machinery.SourceFileLoader(f"bench_{name}", str(BENCH / name))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
     sys.modules[loader.name] = module  # its data classes look themselves up there

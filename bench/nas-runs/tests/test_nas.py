@@ -174,7 +174,7 @@ def test_own__class_s_has_the_published_norms(build, benchmark, ranks):
     assert done.returncode == 0
 
 
-# What NPB 3.3's own programs send between the start and the end of their clock.
+# The messages of NPB 3.3's own programs within their timed part.
 @needs_mpi
 @pytest.mark.parametrize(
     ("benchmark", "ranks", "messages", "sent"),

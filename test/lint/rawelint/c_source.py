@@ -21,17 +21,17 @@ _NOT_FUNCTIONS = {"__attribute__", "_Static_assert", "_Alignas", "_Alignof", "si
 
 
 def _blank(text):
-    """Spaces in place of everything but the ends of lines."""
+    """Replace everything except line ends by spaces."""
     return re.sub(r"[^\n]", " ", text)
 
 
 def without_comments(source):
-    """The source with comments blanked: lines and columns stay."""
+    """Return the source with comments blanked; lines and columns stay."""
     return _TOKEN.sub(lambda m: _blank(m[0]) if m["comment"] else m[0], source)
 
 
 def code(source):
-    """The source with comments and the inside of literals blanked."""
+    """Return the source with comments and the inside of literals blanked."""
 
     def replace(match):
         if match["comment"]:
@@ -42,12 +42,12 @@ def code(source):
 
 
 def line_of(source, offset):
-    """Number of the line at an offset, from 1."""
+    """Return the number of the line at an offset, from 1."""
     return source.count("\n", 0, offset) + 1
 
 
 def includes(source):
-    """(line, what, quoted) of each #include."""
+    """Return (line, file, quoted) of each #include."""
     return [
         (line_of(source, m.start()), m[2], m[1] == '"')
         for m in _INCLUDE.finditer(without_comments(source))
@@ -55,7 +55,7 @@ def includes(source):
 
 
 def functions(source):
-    """name -> line of the functions that a source defines for others: those not static."""
+    """Return {name: line} of the functions with external linkage."""
     text = _DIRECTIVE.sub(lambda m: _blank(m[0]), code(source))
     found, depth, start = {}, 0, 0
     for position, char in enumerate(text):
@@ -76,7 +76,7 @@ def functions(source):
 
 
 def names(source):
-    """name -> line of its first use, of all names in code and macros."""
+    """Return {name: line of its first use} of all names in code and macros."""
     text, found = code(source), {}
     for match in _NAME.finditer(text):
         if match[0] not in found:

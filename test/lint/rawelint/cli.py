@@ -51,7 +51,7 @@ CHECKS = {
 
 
 def run(name, prefixes, most):
-    """Run one check and print what it finds; True if that is nothing."""
+    """Run one check and print its problems. Returns true if there are none."""
     check, remedy = CHECKS[name]
     start = time.monotonic()
     try:
@@ -69,7 +69,7 @@ def run(name, prefixes, most):
 
 
 def main():
-    """The exit status: 1 if a check found something."""
+    """Run the checks. Returns the exit status: 1 if there are problems."""
     parser = argparse.ArgumentParser(
         prog="test/lint/lint",
         description="Checks the source tree without building it. Without arguments: all checks.",

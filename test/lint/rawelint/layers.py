@@ -17,7 +17,7 @@ from . import c_source, tree
 COMPONENT = "opal/mca/btl/rawe"
 TABLE = Path(__file__).resolve().parents[1] / "layers.toml"
 GENERATED = {"btl_rawe_help_text.h"}  # made by the build, included by one file
-# What a refused system header is, for the message; the first match counts.
+# The kinds of refused system headers, for the message; the first match counts.
 WHY_REFUSED = (
     (r"^(sys/socket|sys/un|linux/|net/|netinet/|netpacket/|arpa/|poll|sys/(poll|epoll|select)|ifaddrs)",
      "sockets and devices are linux's"),
@@ -41,7 +41,7 @@ class Module:
 
 @dataclass
 class Layer:
-    """A layer's rules, as layers.toml has them."""
+    """The rules of a layer in layers.toml."""
 
     name: str
     folder: str
@@ -50,12 +50,12 @@ class Layer:
     order: list = field(default_factory=list)  # modules' names from bottom to top
 
     def module_of(self, stem):
-        """The module to which NAME.c or NAME.h belongs; files that are not listed: by the name."""
+        """Return the module of NAME.c or NAME.h; a file that is not listed is its own."""
         return self.members.get(stem, stem)
 
 
 def read_table(path=TABLE):
-    """Layers by name."""
+    """Read the layers: {name: Layer}."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
@@ -74,7 +74,7 @@ def read_table(path=TABLE):
 
 
 class Component:
-    """The component's files, what they include, define and name."""
+    """The component's files with their includes, definitions and names."""
 
     def __init__(self, root, layers):
         self.root = root / COMPONENT
@@ -91,7 +91,7 @@ class Component:
                     self.owners[name] = (self.module_of[path], path)
 
     def problem(self, path, line, text):
-        """Note one; `path` is relative to the component."""
+        """Add a problem; `path` is relative to the component."""
         self.problems.append(f"{os.path.normpath(f'{COMPONENT}/{path}')}:{line}: {text}")
 
     def _read(self, layer):
@@ -120,7 +120,7 @@ class Component:
                 )
 
     def resolve(self, path, what):
-        """The file of the component that a quoted include names, or None."""
+        """Return the file of the component that a quoted include names, or None."""
         what = what.removeprefix(f"{COMPONENT}/")  # as other components of Open MPI write it
         for base in (os.path.dirname(path), "", *(layer.folder for layer in self.layers.values())):
             found = os.path.normpath(os.path.join(base, what))
@@ -130,7 +130,7 @@ class Component:
 
 
 def _check_include(component, layer, path, line, what, quoted):
-    """Rules for headers that are not the component's own."""
+    """Check an include of a header that is not the component's own."""
     if what in GENERATED or layer.rules.get("openmpi"):
         return
     shown = f'"{what}"' if quoted else f"<{what}>"
@@ -147,13 +147,13 @@ def _check_include(component, layer, path, line, what, quoted):
 
 
 def _may_use(layer, target):
-    """May this layer use a module of another one?"""
+    """Returns true if this layer may use a module of another one."""
     allowed = layer.rules.get("uses", {}).get(target.layer, ())
     return allowed == "all" or target.name in allowed
 
 
 def _check_arrows(component):
-    """Arrows between modules: those in a layer point down, those between two are allowed."""
+    """Check that arrows within a layer point down, and that those between layers are allowed."""
 
     def add(path, line, target, why):
         source = component.module_of[path]
@@ -191,7 +191,7 @@ def _check_arrows(component):
 
 
 def check(root=tree.ROOT, table=TABLE):
-    """All problems, as lines of text."""
+    """Return all problems, as lines of text."""
     try:
         layers = read_table(table)
     except TableError as error:

@@ -22,7 +22,7 @@ _FIELD = rf"\s*(?:(?:{_TEXT}\s*)+|[^,\"()]+)"
 
 
 class TablesError(Exception):
-    """A source is not written as this file expects; the text says which and how."""
+    """A source does not have the expected form; the text says which and how."""
 
 
 @dataclass
@@ -37,19 +37,19 @@ class Row:
 
 
 def _joined(literals):
-    """The text of adjacent string literals of C."""
+    """Return the text of adjacent string literals of C."""
     return "".join(ast.literal_eval(one) for one in re.findall(_TEXT, literals))
 
 
 def _number(expression):
-    """The value of an integer expression such as 100 or 1 << 20."""
+    """Return the value of an integer expression such as 100 or 1 << 20."""
     if not re.fullmatch(r"[0-9a-fA-Fx <]+", expression):
         raise TablesError(f"{PARAMETERS}: cannot read the number {expression!r}")
     return eval(expression, {"__builtins__": {}})  # noqa: S307 (digits and <<, see above)
 
 
 def _entries(source, kind):
-    """The fields of each X(...) of `#define MCA_BTL_RAWE_KIND_LIST(X)`, as texts."""
+    """Return the fields of each X(...) of `#define MCA_BTL_RAWE_KIND_LIST(X)`, as texts."""
     match = re.search(rf"_{kind}_LIST\(X\)(.*?)\n\n", source, re.DOTALL)
     if match is None:
         raise TablesError(f"{PARAMETERS}: there is no MCA_BTL_RAWE_{kind}_LIST(X)")
@@ -58,7 +58,7 @@ def _entries(source, kind):
 
 
 def _shown(name, value, unit, typed=False):
-    """A number as a reader wants it; `typed`: as it is to be typed."""
+    """Format a number for a reader; `typed`: as a user types it."""
     if name == "ethertype":
         return f"0x{value:04X}"
     if unit == "bytes" and not typed:
@@ -69,7 +69,7 @@ def _shown(name, value, unit, typed=False):
 
 
 def _limits(name, low, high, unit, rule):
-    """The range of a number in words."""
+    """Describe the range of a number."""
     text = f"{_shown(name, low, unit)} to {_shown(name, high, unit)}"
     if unit and not (unit == "bytes" and text[-1] == "B"):
         text += f" {SHORT.get(unit, unit)}"
@@ -77,7 +77,7 @@ def _limits(name, low, high, unit, rule):
 
 
 def parameters(source):
-    """Rows of all parameters, those of a low level (for every user) first."""
+    """Return the Rows of all parameters, low levels (for every user) first."""
     source = c_source.without_comments(source).replace("\\\n", "\n") + "\n\n"
     rows = []
     for name, default, level, sentence in _entries(source, "TEXT"):
@@ -95,14 +95,14 @@ def parameters(source):
 
 
 def _default(expression):
-    """The default of a text: empty, as written, or what configure decides."""
+    """Return the default of a text: empty, as written, or set by configure."""
     if expression.startswith('"'):
         return expression.strip('"')
     return "empty" if expression == "NULL" else "set by `configure`"
 
 
 def counters(header, glue):
-    """(name, description) of the engine's counters, then of those the glue adds."""
+    """Return (name, description) of the engine's counters, then of the glue's."""
     header = c_source.without_comments(header).replace("\\\n", "\n")
     found = re.findall(rf"\bX\((\w+),\s*{_TEXTS}\)", header)
     added = re.findall(rf'\{{"(\w+)",\s*{_TEXTS},\s*(?:COUNT|MOST)\([\w.]+\)\}}', glue)
@@ -117,7 +117,7 @@ def counters(header, glue):
 
 
 def _table(heads, rows):
-    """A table in Markdown."""
+    """Format a table in Markdown."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join(
         "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
@@ -125,7 +125,7 @@ def _table(heads, rows):
 
 
 def tables(root=tree.ROOT):
-    """Name of the marks -> Markdown between them."""
+    """Return {name of the marks: Markdown between them}."""
 
     def read(path):
         return (root / path).read_text(encoding="utf-8")
@@ -145,7 +145,7 @@ def tables(root=tree.ROOT):
 
 
 def renewed(text, name, table):
-    """The page of a table with what stands between its marks replaced."""
+    """Return the page with the table between its marks replaced."""
     begin, end = f"<!-- {name}: begin -->\n", f"\n<!-- {name}: end -->"
     start, stop = text.find(begin), text.find(end)
     if start < 0 or stop < start:
@@ -154,14 +154,14 @@ def renewed(text, name, table):
 
 
 def _pages(root):
-    """(page, its text, the text it should have) of each table."""
+    """Yield (page, its text, its correct text) of each table."""
     for name, table in tables(root).items():
         text = (root / PAGES[name]).read_text(encoding="utf-8")
         yield PAGES[name], text, renewed(text, name, table)
 
 
 def _difference(page, text, wanted):
-    """The first line in which a page differs from what it should be, as a line of text."""
+    """Describe the first line in which a page differs from its correct text."""
     for number, (have, want) in enumerate(
         zip(text.splitlines() + [""], wanted.splitlines() + [""], strict=False), 1
     ):
@@ -171,7 +171,7 @@ def _difference(page, text, wanted):
 
 
 def check(root=tree.ROOT):
-    """What is wrong with the tables, as lines of text."""
+    """Return the problems of the tables, as lines of text."""
     try:
         return [
             _difference(page, text, wanted) for page, text, wanted in _pages(root) if text != wanted

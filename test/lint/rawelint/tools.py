@@ -25,7 +25,7 @@ class ToolMissing(Exception):
 
 
 def _program(*names):
-    """The first of these programs that is installed."""
+    """Return the first of these programs that is installed."""
     for name in names:
         if shutil.which(name):
             return name
@@ -33,7 +33,7 @@ def _program(*names):
 
 
 def _run(argv, root=tree.ROOT):
-    """Exit status and all output of a program run in `root`."""
+    """Run a program in `root`. Returns its exit status and all output."""
     done = subprocess.run(
         list(map(str, argv)),
         cwd=root,
@@ -46,13 +46,13 @@ def _run(argv, root=tree.ROOT):
 
 
 def _lines(status, output, name):
-    """The output's lines; a program that failed without a word is a problem, too."""
+    """Return the lines of the output; a failure without output is a problem as well."""
     lines = [line for line in output.splitlines() if line.strip()]
     return lines or ([f"{name} ended with status {status}"] if status != 0 else [])
 
 
 def clang_format(prefixes=(), root=tree.ROOT):
-    """C as .clang-format has it; another major version than Debian's 14 formats differently."""
+    """Check the format of C. Major versions other than Debian's 14 format differently."""
     files = [path for path in tree.files(root, prefixes) if tree.is_c(path)]
     if not files:
         return []
@@ -66,7 +66,7 @@ def clang_format(prefixes=(), root=tree.ROOT):
 
 
 def cppcheck(prefixes=(), root=tree.ROOT):
-    """Null pointers, leaks, formats of printf; cppcheck.txt has what is left out, and why."""
+    """Check for null pointers, leaks and formats of printf. cppcheck.txt has the exceptions."""
     files = [path for path in tree.files(root, prefixes) if path.endswith(".c")]
     if not files:
         return []
@@ -81,7 +81,7 @@ def cppcheck(prefixes=(), root=tree.ROOT):
 
 
 def shellcheck(prefixes=(), root=tree.ROOT):
-    """Shell scripts, found by their first line."""
+    """Check shell scripts, found by their first line."""
     files = [path for path in tree.files(root, prefixes) if tree.is_shell(path, root)]
     if not files:
         return []
@@ -90,7 +90,7 @@ def shellcheck(prefixes=(), root=tree.ROOT):
 
 
 def codespell(prefixes=(), root=tree.ROOT):
-    """Frequent misspellings; codespell.txt has the words that are none."""
+    """Check for frequent misspellings. codespell.txt has the exceptions."""
     files = [path for path in tree.files(root, prefixes) if tree.is_text(path)]
     if not files:
         return []
@@ -99,7 +99,7 @@ def codespell(prefixes=(), root=tree.ROOT):
 
 
 def _ruff():
-    """ruff in the version of requirements.txt, installed below build/ if it is not there yet."""
+    """Return ruff in the version of requirements.txt, installing it below build/ if needed."""
     wanted = (HERE / "requirements.txt").read_text(encoding="utf-8")
     mark = STATE / "ruff" / "requirements.txt"
     program = STATE / "ruff" / "bin" / "ruff"
@@ -121,7 +121,7 @@ def _ruff():
 
 
 def ruff(prefixes=(), root=tree.ROOT):
-    """Python: `ruff check` and the layout of `ruff format`, both as ruff.toml has them."""
+    """Check Python with `ruff check` and `ruff format`, both configured by ruff.toml."""
     files = [path for path in tree.files(root, prefixes) if tree.is_python(path, root)]
     if not files:
         return []
@@ -137,5 +137,5 @@ def ruff(prefixes=(), root=tree.ROOT):
 
 
 def results():
-    """Pages of figures: doc/results.md and the README's block are what results/ says."""
+    """Check that doc/results.md and the README's block agree with results/."""
     return _lines(*_run([tree.ROOT / "bench" / "results-page", "--check"]), "bench/results-page")

@@ -23,7 +23,7 @@ def _walk(root):
 
 
 def files(root=ROOT, prefixes=()):
-    """Paths below `root`, sorted, as text; only those below one of `prefixes` if there are any.
+    """Return the paths below `root`, sorted, as text; with `prefixes`, only those below one.
 
     In a clone: what git knows or would add. In an unpacked tarball: all but what is generated.
     """
@@ -39,7 +39,7 @@ def files(root=ROOT, prefixes=()):
 
 
 def interpreter(path, root=ROOT):
-    """The program that the first line of a script names: "sh", "python3", ...; "" without one."""
+    """Return the program in the first line of a script: "sh", "python3", ...; "" without one."""
     with open(root / path, "rb") as file:
         first = file.readline(128)
     if not first.startswith(b"#!"):
@@ -51,24 +51,24 @@ def interpreter(path, root=ROOT):
 
 
 def is_c(path):
-    """C source or header?"""
+    """Returns true for C sources and headers."""
     return path.endswith((".c", ".h"))
 
 
 def is_python(path, root=ROOT):
-    """Python, by its name or by its first line?"""
+    """Returns true for Python, by its name or by its first line."""
     return path.endswith(".py") or (
         "." not in Path(path).name and interpreter(path, root).startswith("python")
     )
 
 
 def is_shell(path, root=ROOT):
-    """Shell, by its name or by its first line?"""
+    """Returns true for shell scripts, by their name or by their first line."""
     return path.endswith(".sh") or interpreter(path, root) in ("sh", "bash", "dash")
 
 
 def is_text(path):
-    """Written by people in words or code: neither a result nor a seed of the fuzzers."""
+    """Returns true for words and code, which are neither results nor seeds of the fuzzers."""
     return not path.startswith(("results/", "test/fuzz/corpus/")) and not path.endswith(
         (".png", ".svg", ".gz", ".xz")
     )

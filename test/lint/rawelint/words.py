@@ -34,7 +34,7 @@ class Word:
 
 
 def _pattern(words):
-    """A pattern for whole words: letters beside them are not allowed, "_" and digits are."""
+    """Return a pattern for whole words: not between letters, but between "_" and digits."""
     if not words:
         return None
     each = []
@@ -49,7 +49,7 @@ def _pattern(words):
 
 
 def read_list(path=LIST):
-    """The exempt prefixes, and the entries."""
+    """Read the exempt prefixes, and the entries."""
     table = tomllib.loads(path.read_text(encoding="utf-8"))
     words = [
         Word(
@@ -65,7 +65,7 @@ def read_list(path=LIST):
 
 
 def _python_names(source):
-    """(line, identifier) of a Python file's code, without the names in Python's module struct."""
+    """Yield (line, identifier) of Python code, without names in the module struct."""
     before = ("", "")
     try:
         for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -77,7 +77,7 @@ def _python_names(source):
 
 
 def names(path, source, python):
-    """(line, identifier): all of code; of comments, texts and other files those with an "_"."""
+    """Return (line, identifier): all in code; in comments and texts those with an "_"."""
     found = set()
     if tree.is_c(path):
         for number, line in enumerate(c_source.code(source).splitlines(), 1):
@@ -92,7 +92,7 @@ def names(path, source, python):
 
 
 def find(path, source, words, python=False):
-    """The problems of one file, as lines of text."""
+    """Return the problems of one file, as lines of text."""
     words = [word for word in words if word.holds_in(path)]
     problems = []
     stem = Path(path).stem
@@ -122,7 +122,7 @@ def find(path, source, words, python=False):
 
 
 def check(root=tree.ROOT, prefixes=(), path=LIST):
-    """All problems below `root`, as lines of text."""
+    """Return all problems below `root`, as lines of text."""
     exempt, words = read_list(path)
     problems = []
     for file in tree.files(root, prefixes):

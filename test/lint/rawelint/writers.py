@@ -28,7 +28,7 @@ _POINTER = re.compile(r"\bstruct (rawe_\w+) \*(\w+)\b(?!\()")
 
 
 def _fields(body):
-    """(offset, statement) of each field of a struct's body, comments blanked."""
+    """Yield (offset, statement) of each field of a struct's body, comments blanked."""
     start = 0
     for position, char in enumerate(body):
         if char == ";":
@@ -38,7 +38,7 @@ def _fields(body):
 
 
 def read_parts(source, homes, struct):
-    """Field -> (module that writes it, type of the struct that it is, or None), and problems."""
+    """Return {field: (module that writes it, its struct type or None)}, and problems."""
     head = f"struct {struct} {{"
     begin = source.index(head)
     end = source.index("\n};", begin)
@@ -64,7 +64,7 @@ def read_parts(source, homes, struct):
 
 
 def _chunks(text):
-    """(offset, text) of each definition at the left margin."""
+    """Yield (offset, text) of each definition at the left margin."""
     start = 0
     for match in re.finditer(r"^}.*\n", text, re.MULTILINE):
         yield start, text[start : match.end()]
@@ -73,7 +73,7 @@ def _chunks(text):
 
 
 def _writer(match, kind, parts, owners):
-    """Module that writes what is assigned; None: not known."""
+    """Return the module that writes the assigned field, or None if unknown."""
     if kind not in parts:
         return owners[kind]
     writer, part = parts[kind].get(match[1], (None, None))
@@ -81,7 +81,7 @@ def _writer(match, kind, parts, owners):
 
 
 def _breaches(text, module, parts, owners):
-    """(offset, what, module that writes it) of each assignment that is another module's."""
+    """Yield (offset, field, its writer) of each assignment that belongs to another module."""
     for start, chunk in _chunks(text):
         pointers = {m[2]: m[1] for m in _POINTER.finditer(chunk)}
         for name, kind in pointers.items():
@@ -94,7 +94,7 @@ def _breaches(text, module, parts, owners):
 
 
 def check(root=tree.ROOT):
-    """All problems, as lines of text."""
+    """Return all problems, as lines of text."""
     core = root / COMPONENT / "core"
     files = sorted(core.rglob("*.[ch]"))
     sources = {file: file.read_text(encoding="utf-8") for file in files}
@@ -157,7 +157,7 @@ _CHANGED = r"(?:memcpy|snprintf|atomic_(?:init|store|exchange|fetch|compare)\w*)
 
 
 def _glue_parts(source, struct, path):
-    """Field -> modules that write it, and problems."""
+    """Return {field: modules that write it}, and problems."""
     begin = re.search(rf"struct {struct} {{", source).end()
     body = source[begin : source.index("\n}", begin)]
     headings = list(_GLUE_PART.finditer(body))
@@ -192,7 +192,7 @@ def _pointers(chunk, struct, kind):
 
 
 def _changes(text, struct, kind):
-    """(offset, field) of each change of the struct's fields."""
+    """Yield (offset, field) of each change of the struct's fields."""
     for start, chunk in _chunks(text):
         before = _pointers(chunk, struct, kind)
         if before is None:
@@ -205,7 +205,7 @@ def _changes(text, struct, kind):
 
 
 def check_glue(root=tree.ROOT):
-    """All problems, as lines of text."""
+    """Return all problems, as lines of text."""
     layers, problems = read_table(), []
     for struct, (folder, header, layer, kind) in GLUE_STRUCTS.items():
         path = root / folder / header

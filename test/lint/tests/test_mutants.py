@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which mutants are made of a source."""
+"""Tests of mutants.py: which mutants a source yields."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ SOURCE = Path("source.c")
 
 
 def mutated(*lines):
-    """What becomes of lines in the body of a function."""
+    """Return the mutants of lines in the body of a function."""
     text = "int count = 1;\n\nstatic void f(int a)\n{\n" + "".join(f"    {one}\n" for one in lines)
     return [mutants.squeeze(one.new) for one in mutants.mutants_of(SOURCE, text + "}\n")]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What test/run does with a build directory that is there already."""
+"""Tests of test/run with an existing build directory."""
 
 from pathlib import Path
 

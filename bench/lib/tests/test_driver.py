@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of programs compared as a whole, with a made-up program and a made-up mpirun: plan.py,
-case_driver.py, and the report of cases."""
+"""Tests of driver.py with an invented program and mpirun, and of the report of cases."""
 
 import csv
 from pathlib import Path
@@ -74,7 +73,7 @@ class ToyDriver(CaseDriver):
 
 
 def answering(speeds):
-    """The last command of each run prints its transport's speed, the first one nothing."""
+    """Return an mpirun whose last command in each run prints the transport's speed."""
 
     def answer(words):
         line = f"{speeds[transport_of(words)]} -1.5 yes\n"
@@ -154,7 +153,7 @@ def test_read__a_result_that_differs_between_transports_does_not_count(tmp_path)
 
 
 def session(directory, tcp, rawe):
-    """The Record of runs with these speeds, one a round."""
+    """Run with these speeds, one for each round. Returns the Record."""
     speeds = {"tcp": list(tcp), "rawe": list(rawe)}
 
     def answer(words):
@@ -180,7 +179,7 @@ def about_of(record):
 
 
 def table_of(directory, tcp, rawe):
-    """The Table of runs with these speeds."""
+    """Return the Table of runs with these speeds."""
     record, driver = session(directory, tcp, rawe), ToyDriver()
     (table,) = driver.tables(driver.medians(record.done, ["tcp", "rawe"]), about_of(record))
     return table

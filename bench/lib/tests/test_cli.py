@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of the command line that all drivers share, of mpirun's arguments for each transport, and
-of the display of progress."""
+"""Tests of the drivers' common command line, of mpirun's arguments for each transport, and of the
+display of progress."""
 
 import io
 from pathlib import Path
