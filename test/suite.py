@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What test/run does once the packages are there: builds, runs the parts, adds up their counts."""
+"""The main program of test/run: builds, runs the parts, adds up their results."""
 
 import argparse
 import os
@@ -31,13 +31,13 @@ LINT_SHOWN = 50  # findings of one check
 FUZZ_SECONDS = 15
 FUZZ_SECONDS_BRIEF = 5
 FUZZ_SECONDS_LONG = 1800
-# The simulators with fewer seeds, and without planted faults, which sanitizers do not concern.
+# The simulators with fewer seeds, and without planted faults, which need no sanitizer.
 BRIEF = {"RAWE_SIM_SEEDS": "2000", "RAWE_SIM_PLANTED": "0"}
-OPTIONAL = ("threads", "mutants", "bench", "vm", "deb", "containers")  # only when asked for
-FOR_OTHER_OMPI = ("unit", "sim", "lab")  # what another Open MPI, or compiler, makes a difference to
+OPTIONAL = ("threads", "mutants", "bench", "vm", "deb", "containers")  # only on request
+FOR_OTHER_OMPI = ("unit", "sim", "lab")  # parts that depend on Open MPI or the compiler
 RELEASES = {"5.0": "trixie", "6.0": "sid"}  # of Debian, by the Open MPI in it
 BENCH = ROOT / "bench"
-# Quick forms of the benchmarks: do they run to their end? Their figures mean nothing.
+# Quick forms of the benchmarks, which only show that these work; their figures mean nothing.
 QUICK = (
     ("imb-runs/compare", "--quick", "--check"),
     ("imb-runs/compare", "--quick", "--check", "--benchmarks", "Bcast,Barrier", "--hosts", "16"),
@@ -54,13 +54,13 @@ QUICK = (
 WITHOUT_UNIT_TESTS = 'S["RAWE_BUILD_UNIT_TESTS_TRUE"]="#"'  # in config.status
 NO_CACHE = ("-p", "no:cacheprovider")
 TESTS_FAILED = 1  # pytest's exit status
-REPEATED_AT_MOST = 5  # failures of a part; more of them are no matter of chance
-# What runs under each sanitizer: simulators and fuzz targets have a single thread.
+REPEATED_AT_MOST = 5  # failures of a part; more are no coincidence
+# The parts that run under each sanitizer; simulators and fuzz targets have only one thread.
 SANITIZERS = {"address,undefined": ("unit", "sim", "fuzz"), "thread": ("unit",)}
-CHECK_SECONDS = 1800  # of one `make check`: some five times what the slowest takes
-# The component alone, loaded into a program that is not.
+CHECK_SECONDS = 1800  # limit of a `make check`: five times what the slowest takes
+# For the component alone, loaded into a program that is not instrumented.
 INSTRUMENTED = "-g -O1 -fno-omit-frame-pointer -fsanitize=thread -Wno-tsan"
-# What automake's test drivers write into a .trs file, and how it counts here.
+# Results in .trs files of automake's test drivers, and how they count here.
 RESULTS = {
     "PASS": "passed",
     "XFAIL": "passed",
@@ -73,7 +73,7 @@ RESULTS = {
 
 @dataclass
 class Part:
-    """The counts of one part, and what went wrong in it beside single tests."""
+    """The results of a part, and problems other than failed tests."""
 
     name: str
     passed: int = 0
@@ -83,18 +83,18 @@ class Part:
     troubles: list = field(default_factory=list)
 
     def trouble(self, text):
-        """Count something that is not a single test's failure as one failure."""
+        """Count a problem that is not a failed test as one failure."""
         self.failed += 1
         self.troubles.append(text)
 
 
 def say(text):
-    """A line about what happens next."""
+    """Print a line about the next step."""
     print(f"==> {text}", flush=True)
 
 
 def call(argv, cwd=None, env=None, seconds=None):
-    """Run a command with its output shown; its exit status, None if it had to be ended."""
+    """Run a command with visible output; return its exit status, None after a timeout."""
     say(shlex.join(map(str, argv)) + (f"    (in {cwd})" if cwd else ""))
     sys.stdout.flush()
     with subprocess.Popen(
@@ -107,8 +107,8 @@ def call(argv, cwd=None, env=None, seconds=None):
             process.wait()
             return None
         except KeyboardInterrupt:
-            # Let it take its labs down, however long that takes: subprocess.call() would kill
-            # it. At a terminal its group has had the signal, too, and a second would disturb it.
+            # Wait until it has removed its labs; subprocess.call() would kill it. At a terminal,
+            # its process group has received the signal already, and another one would disturb it.
             if seconds or not sys.stdin.isatty():
                 process.send_signal(signal.SIGINT)
             process.wait()
@@ -116,20 +116,20 @@ def call(argv, cwd=None, env=None, seconds=None):
 
 
 def configure(directory, *options):
-    """Configure a build directory, once and when cmocka has come; whether that went well."""
+    """Configure a build directory, and again when cmocka was installed. Returns true on success."""
     status = directory / "config.status"
     if not (directory / "Makefile").exists():
         directory.mkdir(parents=True, exist_ok=True)
         return call([ROOT / "configure", "--quiet", *options], cwd=directory) == 0
     if WITHOUT_UNIT_TESTS not in status.read_text(encoding="utf-8"):
         return True
-    # As bench/imb-runs/compare leaves it on a machine where cmocka was installed only now.
+    # bench/imb-runs/compare configured it before cmocka was installed.
     again = (["--quiet", "--recheck"], ["--quiet"])
     return all(call([status, *words], cwd=directory) == 0 for words in again)
 
 
 def build(directory, *options):
-    """Configure and make a build directory; None, or what failed."""
+    """Configure and make a build directory; return None, or a description of the failure."""
     if not (ROOT / "configure").exists() and call([ROOT / "autogen.pl"]) != 0:
         return "autogen.pl failed, see above"
     if not configure(directory, *options):
@@ -140,7 +140,7 @@ def build(directory, *options):
 
 
 def check(part, directory, launcher=(), env=None, target="check"):
-    """`make check` in one directory, its tests counted from automake's .trs files."""
+    """Run `make check` in a directory, and count the results in automake's .trs files."""
     for old in directory.rglob("*.trs"):
         old.unlink()
     argv = [*launcher, "make", "-s", f"-j{os.cpu_count()}", target]
@@ -164,7 +164,7 @@ def check(part, directory, launcher=(), env=None, target="check"):
 
 
 def run_lint(part, options):
-    """The source tree: layout, layers, words, tables, each check one test; and the checks' own."""
+    """Checks of the source tree, each counted as a test, and tests of these checks."""
     for name in lint.CHECKS:
         if call([TEST / "lint" / "lint", "--most", str(LINT_SHOWN), name], env=options.env):
             part.failed += 1
@@ -174,7 +174,7 @@ def run_lint(part, options):
 
 
 def install_and_uninstall(part):
-    """Install below an empty directory; uninstalling leaves no file there."""
+    """Install into an empty directory, and uninstall; no file may be left."""
     with tempfile.TemporaryDirectory(prefix="rawe-install-") as name:
         for target in ("install", "uninstall"):
             if call(["make", "-s", target, f"DESTDIR={name}"], cwd=BUILD) != 0:
@@ -191,7 +191,7 @@ def install_and_uninstall(part):
 
 
 def run_unit(part, options):
-    """Unit tests of the core; whether the tarball has all files; installing and uninstalling."""
+    """Unit tests, creation of the tarball, installation and uninstallation."""
     check(part, options.build / "test" / "unit", env=options.env)
     if options.inside:
         return
@@ -209,7 +209,7 @@ def run_sim(part, options):
 
 
 def run_fuzz(part, options):
-    """The fuzz targets: their corpora replayed, then libFuzzer on each for a short while."""
+    """The fuzz targets: their corpora, then libFuzzer on each for a short time."""
     check(part, BUILD / "test" / "fuzz", env=options.env)
     seconds = FUZZ_SECONDS_BRIEF if options.brief else FUZZ_SECONDS
     seconds = FUZZ_SECONDS_LONG if options.long else seconds
@@ -230,22 +230,22 @@ def run_sanitize(part, options):
             continue
         # The thread sanitizer cannot place its shadow memory under full address randomisation.
         launcher = ["setarch", "--addr-no-randomize"] if sanitizer == "thread" else []
-        # It takes the starting of a program by several threads at once for a fork, after which it
-        # would let no thread begin.
+        # The sanitizer mistakes the start of a program by several threads for a fork, after which
+        # it would allow no new threads.
         env = {**options.env, **BRIEF, "TSAN_OPTIONS": "die_after_fork=0"}
         for name in names:
             check(part, directory / "test" / name, launcher, env=env)
 
 
 def is_root(part):
-    """Virtual hosts, chroots and containers want root; without it that is the part's trouble."""
+    """Return true if this is root; otherwise add a problem to the part."""
     if os.geteuid() != 0:
         part.trouble("this needs root: run test/run as root")
     return os.geteuid() == 0
 
 
 def has_packages(part, *groups):
-    """Install what a part needs; what fails is the part's trouble."""
+    """Install the packages of a part. Returns true on success, or adds a problem to the part."""
     missing = call([TEST / "install-deps", *groups]) != 0
     if missing:
         part.trouble(f"packages of {part.name} are missing, see above")
@@ -253,7 +253,7 @@ def has_packages(part, *groups):
 
 
 def count_pytest(part, folder, words, options):
-    """Run pytest, its report in a folder, and add the counts in there; its exit status."""
+    """Run pytest, and add the results of its report in a folder; return its exit status."""
     report = folder / "tests-report.xml"
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
@@ -293,7 +293,7 @@ def run_bench(part, options):
 
 
 def run_pytest(part, options, name, more=()):
-    """The tests of one folder; with --repeat those that failed once more."""
+    """Run the tests of one folder; with --repeat, run failed ones again."""
     folder = options.build / "test" / f"{name}-report"
     cache = folder / "cache"
     shutil.rmtree(cache, ignore_errors=True)
@@ -344,7 +344,7 @@ def run_threads(part, options):
 
 
 def run_mutants(part, options):
-    """Small changes to core and coll/rawe, drawn at random: do tests notice?"""
+    """Random small changes to core and coll/rawe, which tests must notice."""
     argv = [TEST / "mutants.py", "--mutants", str(options.mutants), "--seed", str(options.seed)]
     if call(argv, env=options.env) == 0:
         part.passed += 1
@@ -365,13 +365,13 @@ def run_deb(part, options):
 
 
 def run_containers(part, options):
-    """Jobs over two containers of Podman's, made by the recipes of doc/cluster/containers.md."""
+    """Jobs over two Podman containers, made by the recipes of doc/cluster/containers.md."""
     if is_root(part) and has_packages(part, "deb", "containers"):
         run_pytest(part, options, "deb", ["--containers"])
 
 
 def generate():
-    """autogen.pl, where what it makes is missing or out of date; its exit status."""
+    """Run autogen.pl if its output is missing or outdated; return its exit status."""
     made = [ROOT / "configure", *ROOT.glob("**/Makefile.in")]
     component = ROOT / "opal/mca/btl/rawe"
     sources = [ROOT / "configure.ac", component / "configure.m4", *ROOT.glob("config/*.m4")]
@@ -382,16 +382,17 @@ def generate():
 
 
 def run_with_other_ompi(options):
-    """The parts again, for the Open MPI of another Debian release, in a chroot; exit status."""
+    """Run the parts in a chroot with another Debian release's Open MPI; return the exit status."""
     if os.geteuid() != 0:
         sys.exit("test/run: --ompi makes a chroot, which only root may do: run it as root")
-    # Not in there: its autotools are others.
+    # Outside of the chroot, which has other versions of the autotools.
     if call([TEST / "install-deps", "build", "ompi"]) != 0 or generate() != 0:
         return 1
     tree = download.cache("ompi") / options.ompi
     say(f"Debian {RELEASES[options.ompi]} in {tree}")
     chroot.base(RELEASES[options.ompi], tree, group="ompi")
-    # sid's index is valid for a week: a mirror that lags has an older one, signed all the same.
+    # The index of sid is valid for a week; a mirror that lags has an older one, which is signed
+    # too.
     config = tree / "etc/apt/apt.conf.d/50rawe-old-index"
     config.write_text('Acquire::Check-Valid-Until "false";\n')
     names = Path("/etc/resolv.conf")
@@ -408,7 +409,7 @@ def run_with_other_ompi(options):
 
 
 def parse():
-    """The command line, with the environment for the parts in `env`."""
+    """Parse the command line; add the environment of the parts as `env`."""
     parser = argparse.ArgumentParser(
         prog="test/run",
         description="Installs missing Debian packages, builds into ./build, runs the tests.",
@@ -459,7 +460,7 @@ def parse():
 
 
 def summary(parts):
-    """Print the counts; the exit status."""
+    """Print the results; return the exit status."""
     print(flush=True)
     for part in parts:
         print(
@@ -476,7 +477,7 @@ def summary(parts):
 
 
 def main():
-    """Build, run the chosen parts in order, add up."""
+    """Build, run the selected parts in order, print their results."""
     options = parse()
     if options.ompi:
         return run_with_other_ompi(options)
@@ -503,7 +504,7 @@ def main():
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # an end in good order, too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # also a regular end
     try:
         sys.exit(main())
     except KeyboardInterrupt:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of the Debian packages share: the packages, and a system to install them on."""
+"""Shared parts of the tests of the Debian packages: the packages, and a system to install them."""
 
 import re
 import signal
@@ -16,7 +16,7 @@ sys.path[:0] = [str(ROOT / "packaging"), str(TEST / "lab"), str(TEST / "lint")]
 from rawepack import Chroot, build_in  # noqa: E402  (the path has to be set first)
 
 VERIFY = "test/lab/verify/rawe-verify"
-# What the packages depend on and recommend, and what the lab's scripts need on its hosts.
+# Dependencies and recommendations of the packages, and programs that the lab's scripts need.
 BESIDE = "openmpi-bin python3 ethtool iproute2 adduser libcap2-bin netbase".split()
 
 
@@ -25,17 +25,17 @@ class Suite:
     """A release of Debian, and its Open MPI."""
 
     name: str
-    version: str  # how those of the packages end
-    open_mpi: int  # major number
+    version: str  # suffix of the packages' versions
+    open_mpi: int  # major version
     library: str
-    library_versions: tuple  # from, and below
+    library_versions: tuple  # at least, and below
 
 
 SUITES = {
     "bookworm": Suite("bookworm", "~deb12", 4, "libopenmpi3", ("4.1.4", "4.2~")),
     "trixie": Suite("trixie", "~deb13", 5, "libopenmpi40", ("5.0.7", "5.1~")),
 }
-# What changes whenever packages come or go.
+# Files that change with any installation.
 VOLATILE = re.compile(r"/(run|tmp|var/(log|cache|lib/apt))/|/var/lib/dpkg/[^/]*$|/etc/.*-$")
 
 
@@ -46,13 +46,13 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Name our mark; let SIGTERM end the run as Ctrl-C does, so that labs and layers go."""
+    """Register the mark; let SIGTERM end the run as Ctrl-C does, so that labs are removed."""
     config.addinivalue_line("markers", "containers: runs with --containers, nothing else does")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out what is not asked for altogether; it is not counted as skipped."""
+    """Deselect tests that were not requested, instead of counting them as skipped."""
     asked = config.getoption("--containers")
 
     def is_wanted(item):
@@ -75,7 +75,7 @@ class System:
         chroot.install(*map(chroot.put, built.packages))
 
     def state(self):
-        """All that a package could leave behind: {path or database: what is there}."""
+        """Return everything that a package could leave behind: {path or database: content}."""
         listing = self.chroot.must(
             ["find", "/", "-xdev", "-printf", "%p\\t%y %m %U:%G %l\\n"]
         ).splitlines()
@@ -86,7 +86,7 @@ class System:
         return found
 
     def run(self, words, **options):
-        """Run a command; the finished process."""
+        """Run a command; return the finished process."""
         return self.chroot.run(words, **options)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The recipes of doc/cluster/containers.md, by Podman, with their commands as they stand there.
+"""The recipes of doc/cluster/containers.md, executed literally by Podman.
 
-An image, and jobs over two containers, each in the network namespace of a virtual host.
+They make an image, and run jobs over two containers in the network namespaces of virtual hosts.
 """
 
 import json
@@ -22,12 +22,12 @@ pytestmark = [pytest.mark.containers, pytest.mark.parametrize("suite", ["bookwor
 
 RECIPES = ROOT / "doc/cluster/containers.md"
 IMAGE = "localhost/mpi"
-SSH_PORT = 2222  # the hosts of the lab, and this machine, may have an sshd of their own
+SSH_PORT = 2222  # this machine may have its own sshd
 SECONDS = 600
-# Processes that come later are a matter between mpirun and its daemons.
+# Processes that start later concern only mpirun and its daemons.
 EFFORT = ("--quick", "--skip", "spawn,connect")
-# crun refuses hosts with cgroups of both versions, and Podman asks for limits that not every root
-# may raise.
+# crun refuses hosts with cgroups of both versions, and by default Podman requests limits that not
+# every root may raise.
 CONF = """[engine]
 runtime = "runc"
 [containers]
@@ -35,7 +35,7 @@ default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
 [network]
 network_config_dir = "{networks}"
 """
-# What runs in a container: a daemon by which mpirun reaches it, with the key of the test.
+# The command of a container: a daemon through which mpirun reaches it, with the key of the test.
 DAEMON = f"""
 mkdir -p /run/sshd /root/.ssh
 cp /given/key /root/.ssh/id_ed25519
@@ -52,7 +52,7 @@ exec /usr/sbin/sshd -D -p {SSH_PORT}
 
 
 def recipe(start):
-    """The lines of the indented block of the recipes that begins so, each without its indent."""
+    """Return the unindented lines of the indented block of the recipes with this beginning."""
     lines = RECIPES.read_text(encoding="utf-8").splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith(f"    {start}"))
     end = next(i for i in range(at, len(lines)) if not lines[i].startswith("    "))
@@ -60,14 +60,14 @@ def recipe(start):
 
 
 class Podman:
-    """Podman with an image store of its own, which goes with its directory."""
+    """Podman with its own image store, which is removed with its directory."""
 
     def __init__(self, directory):
         self.directory = directory
         self.store = ["--root", directory / "store", "--runroot", directory / "run"]
 
     def run(self, words, netns=None, conf="podman.conf", must=True):
-        """Run a command of podman's, in a network namespace; the finished process."""
+        """Run a podman command in a network namespace; return the finished process."""
         argv = [*([] if netns is None else ["nsenter", f"--net=/run/netns/{netns}"]), "podman"]
         file = self.directory / conf
         file.write_text(CONF.format(networks=f"{file}.networks"), encoding="utf-8")
@@ -101,7 +101,7 @@ def podman(built):
 
 
 def make_image(podman, built):
-    """Build the image by the recipe, upon a Debian 12 of debootstrap's."""
+    """Build the image by the recipe, based on a Debian 12 of debootstrap."""
     context = podman.directory / "context"
     context.mkdir()
     (context / "Dockerfile").write_text("\n".join(recipe("FROM debian:12")) + "\n")
@@ -118,7 +118,7 @@ def make_image(podman, built):
 
 @pytest.fixture
 def given(built):
-    """The directory that the containers see as /given: a key, the program that checks."""
+    """The directory that the containers see as /given: a key, and rawe-verify."""
     with tempfile.TemporaryDirectory(prefix="rawe-given-") as name:
         directory = Path(name)
         shutil.copy(built.output / "rawe-verify", directory)
@@ -128,7 +128,7 @@ def given(built):
 
 
 def start(podman, lab, given, network):
-    """A container on each host, by the commands of the recipe `network`; their addresses."""
+    """Start a container on each host by the recipe `network`; yield their addresses."""
     for host in lab.hosts:
         conf = f"{host.name}.conf"
         for line in recipe(f"podman {network}"):
@@ -136,10 +136,10 @@ def start(podman, lab, given, network):
             if words[0] == "network":
                 words = [word.replace("parent=eth1", "parent=eth0") for word in words]
             else:
-                # To the image's name, as the recipe has it; then what is the test's own.
+                # The recipe up to the image's name, then words of the test.
                 words = words[1 : words.index("IMAGE")]
                 words = [word.replace(".0.11", f".0.{11 + host.index}") for word in words]
-                # A real host has a name of its own.
+                # A real host has its own name.
                 own = ["--detach", "--name", host.name, "--hostname", host.name]
                 own += ["--volume", f"{given}:/given:ro"]
                 words = ["run", *own, *words, IMAGE, "sh", "-euc", DAEMON]
@@ -148,7 +148,7 @@ def start(podman, lab, given, network):
 
 
 def address(podman, host):
-    """The IPv4 address of the interface eth0 in the container of a host."""
+    """Return the IPv4 address of eth0 in the container of a host."""
     pid = podman.run(["inspect", "--format", "{{.State.Pid}}", host.name]).stdout.strip()
     argv = ["nsenter", f"--net=/proc/{pid}/ns/net", "ip", "-json", "-4", "address", "show", "eth0"]
     listing = subprocess.run(argv, capture_output=True, check=True).stdout
@@ -168,7 +168,7 @@ def test_a_job_over_two_containers_is_exact(podman, lab, given, network):
     words += ["--mca", "btl", "rawe,self", "--host", ",".join(hosts)]
     try:
         mpirun = ["mpirun", "--allow-run-as-root", *words, "/given/rawe-verify", *EFFORT]
-        # With the host's network, too, what is executed is in the namespace that podman is in.
+        # Commands run in podman's network namespace if the container has the host's network.
         first = lab.hosts[0]
         done = podman.run(["exec", first.name, *mpirun], first.netns, must=False)
         said = done.stdout + done.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The packages of Debian 12 and 13: what is in them, what they do, what they leave."""
+"""The packages of Debian 12 and 13: their contents, their effects, and their removal."""
 
 import os
 import subprocess
@@ -14,14 +14,14 @@ HANG_SECONDS = 180
 
 
 def field(built, package, name):
-    """A field of a package's description."""
+    """Return a field of a package's description."""
     (file,) = (path for path in built.packages if path.name.startswith(f"{package}_"))
     argv = ["dpkg-deb", "--field", file, name]
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def contents(built, package):
-    """The files in a package."""
+    """Return the files of a package."""
     (file,) = (path for path in built.packages if path.name.startswith(f"{package}_"))
     argv = ["dpkg-deb", "--contents", file]
     listing = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
@@ -29,12 +29,12 @@ def contents(built, package):
 
 
 def show(done):
-    """What a command wrote, for the message of an assertion."""
+    """Return the output of a command for the message of an assertion."""
     return f"status {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
 
 
 def mpirun(system, lab, arguments, variables=None, prefix=()):
-    """Run mpirun of the system on the lab's first host."""
+    """Run the system's mpirun on the lab's first host."""
     words = [str(word) for word in arguments]
     environment = launch.environment(lab, words, release=system.suite.open_mpi)
     if system.suite.open_mpi >= 5:
@@ -162,7 +162,7 @@ def test_the_helper_is_for_its_group_which_is_empty(system):
 
 
 def test_a_capability_that_was_removed_stays_removed(system):
-    """By an upgrade, of which dpkg unpacks a new file, and by configuring the package again."""
+    """Neither an upgrade, which unpacks a new file, nor another configuration restores it."""
     must, scripts = system.chroot.must, "/var/lib/dpkg/info/openmpi-rawe"
 
     def upgrade():
@@ -193,7 +193,7 @@ SMALL = ("--quick", "--scale", "0.1", "--only", "pt2pt")
 
 @pytest.fixture
 def users(system):
-    """alice, whom README.Debian's commands let use the helper, and bob, who was not added."""
+    """Users alice, whom the commands of README.Debian let use the helper, and bob."""
     must = system.chroot.must
     for name in ("alice", "bob"):
         must(["useradd", "--create-home", name])
@@ -209,19 +209,19 @@ def users(system):
 
 
 def as_user(name):
-    """The command by which root becomes a user, as at a login."""
+    """Return the command by which root becomes a user, as at a login."""
     return ("setpriv", f"--reuid={name}", f"--regid={name}", "--init-groups", "--inh-caps=-all")
 
 
 def places(name, **others):
-    """Where a user may write."""
+    """Return an environment with directories that a user may write to."""
     names = ("TMPDIR", "OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base")
     return {"HOME": f"/home/{name}", **{one: "/tmp" for one in names}, **others}
 
 
 def test_a_member_of_the_group_runs_jobs_over_two_hosts(system, users):
     with Lab(hosts=3) as lab:
-        # mpirun is root's on the first host; daemons and ranks of the two others are alice's.
+        # mpirun runs as root on the first host, daemons and ranks on the other two as alice.
         agent = lab.directory / "alices-agent"
         agent.write_text(
             f'#!/bin/sh\nhost=$1\nshift\nexec "$RAWE_LAB_DIR/enter-host" "rawe-$host" "$host" '
@@ -240,9 +240,9 @@ def test_a_member_of_the_group_runs_jobs_over_two_hosts(system, users):
 
 
 def refused(system, lab, name):
-    """What a job of a user says that gets no sockets, over lo."""
+    """Return the output of a job over lo of a user who gets no sockets."""
     words = ["-np", 2, "--mca", "btl", "rawe,self", "--host", f"{lab.hosts[0].name}:2"]
-    for _ in range(8):  # Open MPI 4.1.4 loses a message now and then
+    for _ in range(8):  # Open MPI 4.1.4 sometimes loses a message
         done = mpirun(
             system, lab, [*words, system.verify, *SMALL], places(name), prefix=as_user(name)
         )

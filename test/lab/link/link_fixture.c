@@ -63,7 +63,7 @@ void fixture_renew(struct fixture *fixture, uint32_t mtu_bytes)
         fixture_run("ip link del ra0");
     }
     fixture_run("ip link set lo up");
-    /* No IPv6: its own frames have no business in these counts. */
+    /* No IPv6, whose frames would be counted. */
     fixture_run("ip link add ra0 mtu %u type veth peer name rb0 mtu %u", mtu_bytes, mtu_bytes);
     fixture_run("ip link set ra0 addrgenmode none up && ip link set rb0 addrgenmode none up");
     fixture->mtu_bytes = mtu_bytes;
@@ -127,7 +127,7 @@ struct rawe_responder *fixture_try_start(const struct rawe_port_config *config,
                                          const struct rawe_responder_duty *duty,
                                          struct rawe_port_error *error)
 {
-    static struct rawe_service *service; /* as long as the process */
+    static struct rawe_service *service; /* until the process ends */
     struct rawe_port_config own = *config;
     struct rawe_responder *responder;
     struct rawe_port *port;

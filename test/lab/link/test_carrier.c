@@ -11,10 +11,10 @@
 
 #include "../../../opal/mca/btl/rawe/linux/sys/rawe_interface.h"
 
-/** What was reported of the two ends last; -1: nothing yet. */
+/** The last reports for both ends; -1: none yet. */
 static atomic_int seen_a, seen_b;
 static atomic_int calls;
-static int refusals; /**< calls that want to be repeated */
+static int refusals; /**< number of calls that fail and must be repeated */
 
 static struct rawe_service *service;
 static struct rawe_carrier *carrier;
@@ -93,14 +93,14 @@ TEST(rawe_carrier_stop__reports_nothing_any_more)
     start();
     await(1, 1);
     rawe_carrier_stop(carrier);
-    carrier = NULL; /* which may be stopped, too */
+    carrier = NULL; /* tear_down() stops it again, which is allowed */
     fixture_run("ip link set rb0 down");
     rawe_service_stop(service);
     service = NULL;
     assert_int_equal(seen_b, 1);
 }
 
-/** The last one, as nothing is left then. */
+/** The last test, because it removes the pair. */
 TEST(rawe_carrier__reports_what_is_removed)
 {
     start();

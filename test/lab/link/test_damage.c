@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of batches that a network damages, over a veth pair in a network namespace of their own: a
- * packet socket sends frames as they would come from a wire, which neither NIC nor kernel has verified.
+ * Tests of batches that a network damages, over a veth pair in their own network namespace. A
+ * packet socket sends frames as they are on a wire, not verified by NIC or kernel.
  */
 #define _GNU_SOURCE
 #include <string.h>
@@ -21,7 +21,7 @@ static struct rawe_port *from, *to;
 static int wire_fd;
 static uint8_t memory[RAWE_BATCH_BYTES_MAX];
 
-/** What was handed up since the last look. */
+/** The packets that the last receive() has delivered. */
 static struct {
     unsigned packets;
     size_t bytes;
@@ -40,12 +40,12 @@ static struct rawe_port *open_bulk(const struct fixture_end *end)
     struct rawe_port *port;
 
     config.use = RAWE_PORT_BULK;
-    config.ring_bytes = 16 << 20; /* for all damaged frames between two looks */
+    config.ring_bytes = 16 << 20; /* for all damaged frames between two calls of receive() */
     assert_int_equal(rawe_port_open(&port, &config, &error), 0);
     return port;
 }
 
-/** GRO merges, if it is on; `tx`: the sending device completes checksums, that is, veth does not. */
+/** Set whether GRO merges, and whether the kernel leaves checksums to the device (`tx`). */
 static void wire_up(const char *gro, const char *tx)
 {
     fixture_run("ethtool -K rb0 gro %s >/dev/null", gro);
@@ -109,7 +109,7 @@ static uint64_t damaged(void)
     return counters.damaged;
 }
 
-/** Ethernet and batch header of a batch, from `at_bytes` on, and its data. */
+/** Make the Ethernet and batch headers of a batch, from `at_bytes` on, and its data. */
 static void make(uint8_t *head, uint8_t *data, size_t data_bytes, uint16_t segment_bytes,
                  uint32_t at_bytes, uint8_t frames)
 {
@@ -128,7 +128,7 @@ static void make(uint8_t *head, uint8_t *data, size_t data_bytes, uint16_t segme
     }
 }
 
-/** One frame of a batch as it is on a wire, with complete checksums. Returns its length. */
+/** Make a frame of a batch as on a wire, with complete checksums. Returns its length. */
 static size_t make_frame(uint8_t *frame, size_t data_bytes, uint32_t at_bytes, uint8_t frames)
 {
     uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES];
@@ -149,7 +149,7 @@ static void send_frame(const uint8_t *frame, size_t len_bytes)
     assert_int_equal(send(wire_fd, frame, len_bytes, 0), len_bytes);
 }
 
-/** What the sender's device and the receiver's make of a batch: its checksum is right in each case. */
+/** The checksum is valid with all combinations of offloads of sender and receiver. */
 TEST(bulk_receive__batches_in_every_wiring)
 {
     static const char *const wirings[][2] = {
@@ -173,7 +173,7 @@ TEST(bulk_receive__batches_in_every_wiring)
     assert_int_equal(damaged(), 0);
 }
 
-/** In a slot of the bulk ring, of the middle one, and in the queue. */
+/** For a slot of the bulk ring, of the middle ring, and for the queue. */
 static const size_t sizes[] = {1, 100, 1400, 8000, DATA_BYTES_MAX};
 
 TEST(bulk_receive__drops_a_frame_with_a_changed_byte)
@@ -185,7 +185,7 @@ TEST(bulk_receive__drops_a_frame_with_a_changed_byte)
         wire_up(w == 0 ? "off" : "on", "on");
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             const size_t len_bytes = make_frame(frame, sizes[i], 0, 1);
-            /* What the filter looks at comes last: then nothing arrives that could be counted. */
+            /* Change the bytes that the filter checks last: such frames may not arrive at all. */
             for (size_t at = RAWE_FILTER_BULK_OFFSET + 36; at < len_bytes;
                  at += at < HEAD_BYTES ? 1 : 997) {
                 frame[at] ^= (uint8_t)(1 + at % 255);
@@ -228,7 +228,7 @@ TEST(bulk_receive__drops_what_was_cut_short_and_takes_what_was_padded)
     }
 }
 
-/** GRO merges the others. */
+/** GRO merges the undamaged frames. */
 TEST(bulk_receive__drops_only_the_damaged_frame_of_a_batch)
 {
     enum { FRAMES = 10, SEGMENT_BYTES = 1400 };

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of path discovery over a veth pair and over lo, in a network namespace of their own.
+ * Tests of path discovery over a veth pair and over lo, in their own network namespace.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -24,7 +24,7 @@ static void stop(void)
     a = b = NULL;
 }
 
-/** Both, over a pair of this MTU. */
+/** Start both responders over a pair with this MTU. */
 static void start_with(uint32_t mtu_bytes)
 {
     stop();
@@ -40,7 +40,7 @@ static void start(void)
 
 FIXTURE(start, stop);
 
-/** A path and where it goes. */
+/** A path and its target. */
 struct way {
     struct rawe_path path;
     struct rawe_path_target target;
@@ -74,7 +74,7 @@ static void discover(struct rawe_responder *responder, struct way *ways, unsigne
     }
 }
 
-/** Drop what comes in at rb0 and matches; `rule` is an nft expression. */
+/** Drop frames that arrive at rb0 and match `rule`, an nft expression. */
 static void drop_at_b(const char *rule)
 {
     fixture_run("nft add table netdev t && nft 'add chain netdev t c { type filter hook ingress "
@@ -93,7 +93,7 @@ TEST(discover__full_size_passes)
         discover(a, &way, 1, 10 * SECOND_NS);
         assert_true(way.path.reachable);
         assert_int_equal(way.path.mtu_passed_bytes, mtus[i]);
-        /* Both may ask at the same responder. */
+        /* Both responders may discover paths. */
         way = to(&net.a, mtus[i]);
         discover(b, &way, 1, 10 * SECOND_NS);
         assert_int_equal(way.path.mtu_passed_bytes, mtus[i]);
@@ -138,7 +138,7 @@ TEST(discover__finds_the_largest_size_that_passes)
     }
 }
 
-/** It says that the process is there, and nothing else. */
+/** An indirect check finds the process, but no MTU. */
 TEST(discover__an_indirect_check)
 {
     struct way ways[] = {to(&net.b, 1500), to(&net.b, 1500)};
@@ -161,7 +161,7 @@ static void *spin(void *context)
     return context;
 }
 
-/** Ranks that poll take every processor; responders must still get their turn. */
+/** Responders must run although polling ranks occupy all processors. */
 TEST(discover__full_size_on_a_crowded_host)
 {
     enum { SPINNERS = 8 };
@@ -182,7 +182,7 @@ TEST(discover__full_size_on_a_crowded_host)
     }
 }
 
-/** The result of a validation, at most ten seconds later. */
+/** Return the result of a validation, after at most ten seconds. */
 static struct rawe_path validated(struct rawe_responder *responder)
 {
     struct way way = to(&net.b, 1500);
@@ -206,7 +206,7 @@ TEST(validate__follows_the_path)
     rawe_port_close(rawe_responder_stop(b));
     b = NULL;
     assert_false(validated(a).reachable);
-    /* One that is under way ends with the responder. */
+    /* A running validation ends with the responder. */
     struct way way = to(&net.b, 1500);
     assert_non_null(rawe_responder_validate(a, &way.target.to, 1500, 60 * SECOND_NS));
 }

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_filter over a veth pair: what a socket is given after its owner has bound it to all
- * EtherTypes, which its owner can do at any time. What it is given otherwise: test_link.c.
+ * Tests of rawe_filter over a veth pair: which frames a socket receives after its owner has bound
+ * it to all EtherTypes, which is possible at any time. test_link.c tests it without that.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -31,13 +31,13 @@
 static const uint32_t groups[RAWE_PORT_GROUP_WORDS] = {[GROUP_ID / 32] = 1u << GROUP_ID % 32};
 static const uint8_t group_address[6] = {0x03, 0x72, 0x61, 1, 2, 3};
 
-/** Bytes of a frame that belongs to a socket of this use. */
+/** Return the length of a frame that a socket of this use receives. */
 static size_t length_for(enum rawe_port_use use)
 {
     return use == RAWE_PORT_MIDDLE ? RAWE_FILTER_MIDDLE_MIN : FRAME_BYTES;
 }
 
-/** A socket of the end `b`, bound to everything. */
+/** Open a socket of the end `b`, bound to all EtherTypes. */
 static int open_for(enum rawe_port_use use)
 {
     struct rawe_port_config config = fixture_config(&net, &net.b);
@@ -61,7 +61,7 @@ static int open_for(enum rawe_port_use use)
     return fd;
 }
 
-/** A frame for `b`, with port, key and type where its socket for `use` expects them. */
+/** Make a frame for `b`, with port, key and type where a socket of this use expects them. */
 static void make(uint8_t *frame, enum rawe_port_use use)
 {
     const bool bulk = rawe_port_use_is_bulk(use);
@@ -97,7 +97,7 @@ static void assert_gets(int fd, const uint8_t *frame, size_t frame_bytes)
     assert_memory_equal(got, frame, frame_bytes);
 }
 
-/** Whether the socket is given a frame, which another one follows that it is given. */
+/** Check whether the socket receives a frame, which is followed by one that it does receive. */
 static void check(enum rawe_port_use use, const uint8_t *frame, size_t frame_bytes, bool passes)
 {
     const size_t good_bytes = length_for(use);
@@ -136,7 +136,7 @@ TEST(attach__bound_anew_it_still_refuses_other_ethertypes)
     }
 }
 
-/** Bound to a tunnel, a socket sees packets without an Ethernet header, which may look like frames. */
+/** A socket bound to a tunnel sees packets without Ethernet header, which may look like frames. */
 TEST(attach__refuses_what_has_no_ethernet_header)
 {
     struct ifreq request = {.ifr_name = "tun0", .ifr_flags = IFF_TUN | IFF_NO_PI};
@@ -155,9 +155,9 @@ TEST(attach__refuses_what_has_no_ethernet_header)
     const int unfiltered = fixture_socket(all.sll_ifindex, ETH_P_ALL);
     assert_int_equal(bind(filtered, (const struct sockaddr *)&all, sizeof all), 0);
     make(packet, RAWE_PORT_EXPRESS);
-    packet[0] = 0x45; /* IPv4, as what goes by tunnels has to be */
+    packet[0] = 0x45; /* IPv4, which tunnels require */
     assert_int_equal(write(tunnel, packet, FRAME_BYTES), FRAME_BYTES);
-    do { /* the kernel greets a new interface with packets of its own */
+    do { /* the kernel sends its own packets to a new interface */
         assert_true(recv(unfiltered, got, sizeof got, 0) > 0);
     } while (memcmp(got, packet, FRAME_BYTES) != 0);
     assert_int_equal(recv(filtered, got, sizeof got, MSG_DONTWAIT), -1);
@@ -167,7 +167,7 @@ TEST(attach__refuses_what_has_no_ethernet_header)
     close(tunnel);
 }
 
-/** What is sent to a group of hosts belongs to none of these sockets. */
+/** Sockets of connections receive no multicast frames. */
 TEST(attach__refuses_frames_to_groups)
 {
     static const enum rawe_port_use uses[] = {RAWE_PORT_EXPRESS, RAWE_PORT_RESPONDER,
@@ -183,7 +183,7 @@ TEST(attach__refuses_frames_to_groups)
     }
 }
 
-/** Nor do frames of groups that are sent to this host alone, whatever stands for port and key. */
+/** Nor unicast frames of groups or of unknown types, even with matching port and key. */
 TEST(attach__refuses_types_of_groups_and_what_there_is_not)
 {
     static const enum rawe_port_use uses[] = {RAWE_PORT_EXPRESS, RAWE_PORT_RESPONDER,
@@ -207,7 +207,7 @@ TEST(attach__refuses_types_of_groups_and_what_there_is_not)
     }
 }
 
-/** A group's socket is given what is sent to all members of its groups, and nothing else. */
+/** A group's socket receives only multicast frames of its groups. */
 TEST(attach__of_a_group_passes_frames_to_its_groups_alone)
 {
     static const struct {
@@ -244,7 +244,7 @@ TEST(attach__of_a_group_passes_frames_to_its_groups_alone)
     }
 }
 
-/** A foreign TCP segment may have the right bytes where a batch has its port, key and type. */
+/** A foreign TCP segment may match at the offsets of port, key and type of a batch. */
 TEST(attach__bulk_refuses_other_ipv4_packets)
 {
     uint8_t bad[FRAME_BYTES_MAX];
@@ -256,7 +256,7 @@ TEST(attach__bulk_refuses_other_ipv4_packets)
     }
 }
 
-/** Each length belongs to one of the two sockets for batches. */
+/** One of the two sockets for batches receives each length. */
 TEST(attach__bulk_and_middle_share_by_length)
 {
     static const size_t of_bulk[] = {FRAME_BYTES, RAWE_FILTER_MIDDLE_MIN - 1,
@@ -264,7 +264,7 @@ TEST(attach__bulk_and_middle_share_by_length)
     static const size_t of_middle[] = {RAWE_FILTER_MIDDLE_MIN, RAWE_FILTER_MIDDLE_MAX};
     uint8_t frame[FRAME_BYTES_MAX];
 
-    fixture_renew(&net, 20000); /* in one frame what else only merged packets have */
+    fixture_renew(&net, 20000); /* for frames as long as merged packets */
     make(frame, RAWE_PORT_BULK);
     for (unsigned i = 0; i < sizeof of_bulk / sizeof of_bulk[0]; i++) {
         check_refused(RAWE_PORT_MIDDLE, frame, of_bulk[i]);

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_host_group over a veth pair, in a network namespace of their own. The processes of
- * a host are objects of one process here; what passes between them is the same.
+ * Tests of rawe_host_group over a veth pair, in their own network namespace. The processes of a
+ * host are objects of one process here; their messages are the same.
  */
 #define _GNU_SOURCE
 #include <linux/if_packet.h>
@@ -32,9 +32,9 @@ struct process {
     struct fixture_end end;
     struct rawe_port *link;
     struct rawe_host_group *group;
-    unsigned broken;   /**< atomic: how often it was called */
-    unsigned failures; /**< it fails that often, and is to be called again */
-    bool reopens;      /**< it reopens the link */
+    unsigned broken;   /**< atomic: calls of broken() */
+    unsigned failures; /**< calls of broken() that fail, and must be repeated */
+    bool reopens;      /**< broken() reopens the link */
 };
 
 static struct rawe_service *service;
@@ -79,7 +79,7 @@ static void begin(struct process *process, bool leader, unsigned count)
     rawe_host_group_register(process->group, process->link);
 }
 
-/** The first `count` processes begin, of whom as many are expected: process 0 leads. */
+/** Let the first `count` of `expected` processes begin; process 0 leads. */
 static void open_groups(unsigned count, unsigned expected)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -139,7 +139,7 @@ static bool all_in_group(unsigned count)
     return true;
 }
 
-/** The first processes, those that are left of them. */
+/** Wait until all remaining ones of the first processes have joined. */
 static void await_joined(unsigned count)
 {
     AWAIT(all_in_group(count));
@@ -152,7 +152,7 @@ static void await_calls(struct process *process, unsigned count)
     assert_int_equal(__atomic_load_n(&process->broken, __ATOMIC_SEQ_CST), count);
 }
 
-/** A frame to it arrives there. */
+/** Assert that the process receives a frame. */
 static void assert_reached(struct process *process)
 {
     const struct rawe_header header = {
@@ -194,7 +194,7 @@ TEST(register__those_that_came_join_without_the_missing_one)
     for (unsigned i = 0; i < PROCESSES; i++) {
         assert_reached(&processes[i]);
     }
-    /* The late one stays outside. */
+    /* The late process stays outside. */
     struct process *late = &processes[PROCESSES - 1];
     begin(late, false, PROCESSES);
     assert_reached(late);
@@ -209,7 +209,7 @@ static void reopen(struct process *process)
     assert_int_equal(rawe_port_reopen(process->link, net.b.index, &error), 0);
 }
 
-/** The others have lost their places, and get all frames again behind a reopening. */
+/** The others have lost their places, and receive all frames again after reopening. */
 TEST(leader__that_ends_breaks_the_group)
 {
     form_group();
@@ -223,7 +223,7 @@ TEST(leader__that_ends_breaks_the_group)
     }
 }
 
-/** MPI programs may fork: the child's copies of descriptors keep nothing open. */
+/** MPI programs may fork: the child's copies of descriptors must not keep connections open. */
 TEST(leader__that_ends_breaks_the_group_although_a_child_lives)
 {
     form_group();
@@ -261,7 +261,7 @@ TEST(member__that_ends_leaves_the_others_to_form_another_group)
     assert_reached(&processes[0]);
     assert_reached(&processes[2]);
     assert_reached(&processes[3]);
-    /* It breaks as the first one did. */
+    /* It breaks as the first group did. */
     end_process(&processes[2]);
     await_calls(&processes[0], 2);
     await_calls(&processes[3], 5);
@@ -270,7 +270,7 @@ TEST(member__that_ends_leaves_the_others_to_form_another_group)
     assert_reached(&processes[3]);
 }
 
-/** A process that has not joined yet takes nothing from the others. */
+/** The end of a process that has not joined yet does not affect the others. */
 TEST(member__that_ends_early_is_forgotten)
 {
     open_groups(2, PROCESSES - 1);
@@ -330,7 +330,7 @@ TEST(close__all_wait_for_the_last)
     }
 }
 
-/** One that does not wait for the others breaks the group for them. */
+/** A process that does not wait for the others breaks their group. */
 TEST(close__without_waiting_breaks_the_group)
 {
     form_group();
@@ -341,7 +341,7 @@ TEST(close__without_waiting_breaks_the_group)
     await_calls(&processes[3], 1);
 }
 
-/** A process gives no sockets to another user, nor does a leader take any. */
+/** A process passes no socket to another user, and a leader accepts none from one. */
 TEST(open__processes_of_other_users_stay_out)
 {
     assert_int_equal(seteuid(65534), 0);
@@ -350,7 +350,7 @@ TEST(open__processes_of_other_users_stay_out)
     rawe_host_group_register(processes[0].group, processes[0].link);
     begin(&processes[1], false, 2);
     assert_reached(&processes[1]);
-    sleep(6); /* longer than the leader waits for the missing */
+    sleep(6); /* longer than the leader waits for missing processes */
     assert_false(in_group(&processes[0]) || in_group(&processes[1]));
     assert_int_equal(processes[1].broken, 0);
 }
@@ -412,7 +412,7 @@ TEST(leader__refuses_other_users)
     }
 }
 
-/** A leader that takes no part: the test's own. Returns the socket on which processes connect. */
+/** Open the socket of a leader that the test plays itself. */
 static int listen_by_hand(void)
 {
     struct sockaddr_un address;
@@ -424,7 +424,7 @@ static int listen_by_hand(void)
     return fd;
 }
 
-/** Link, responder, bulk and what is beside that. */
+/** There are four sockets per interface: link, responder, bulk and middle bulk. */
 TEST(register__all_sockets_of_sixteen_interfaces)
 {
     const struct timeval most = {.tv_sec = WAIT_MS / 1000};
@@ -444,7 +444,7 @@ TEST(register__all_sockets_of_sixteen_interfaces)
     close(leader);
 }
 
-/** A leader that has no room ends the connection: it is not asked for ever. */
+/** A leader without room ends the connection; the member does not try again. */
 TEST(member__that_is_refused_stays_by_itself)
 {
     struct rawe_fanout_member message;
@@ -479,7 +479,7 @@ static int count_call(struct rawe_service_source *source, short events)
     return -1;
 }
 
-/** The process of a helper that was started as `path` and says so in a file. */
+/** Wait until a helper has written its process id to this file, and return it. */
 static pid_t await_helper(const char *said)
 {
     for (unsigned i = 0; i < WAIT_MS; i++) {
@@ -498,7 +498,7 @@ static pid_t await_helper(const char *said)
     return 0;
 }
 
-/** The service thread answers PINGs while a helper takes its time for a group's first socket. */
+/** The service thread answers PINGs while a helper opens a group's first socket. */
 TEST(leader__does_not_keep_the_service_thread_waiting)
 {
     char folder[] = "/tmp/rawe-test-XXXXXX", path[64], said[64];

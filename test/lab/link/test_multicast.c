@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of ports of a group of hosts: which of the frames to it they get, and which not. Over a veth
- * pair, in a network namespace of their own.
+ * Tests of the ports of a group of hosts, and which frames they receive. Over a veth pair, in their
+ * own network namespace.
  */
 #include <arpa/inet.h>
 #include <net/if.h>
@@ -15,10 +15,10 @@
 
 #define FRAME_BYTES 120u
 
-/** What is sent to a group. */
+/** Kinds of multicast packets. */
 enum kind {
     FRAME, /**< to any group address */
-    BATCH, /**< to that of 224.0.0.254 */
+    BATCH, /**< to the address of 224.0.0.254 */
 };
 
 static const uint8_t macs[][6] = {
@@ -26,7 +26,7 @@ static const uint8_t macs[][6] = {
     [BATCH] = {0x01, 0x00, 0x5E, 0x00, 0x00, 0xFE},
 };
 
-/** A frame from a to this address. */
+/** Make a frame from a to this address. */
 static void make(uint8_t *frame, const uint8_t *mac)
 {
     const uint16_t ethertype = htons(0x88B5);
@@ -45,10 +45,10 @@ static void send_frame(const uint8_t *frame)
     close(fd);
 }
 
-/** No group's id: a batch for a port and key, all the same to the group address. */
+/** No group's id: a batch with port and key that is sent to the group address nevertheless. */
 #define NO_ID (-1)
 
-/** Send a batch to the group, whose id ends so, cut into `frames` by the kernel. */
+/** Send a batch, which the kernel cuts into `frames`, to the group whose id ends with this byte. */
 static void send_batch(unsigned frames, uint16_t segment_bytes, int id)
 {
     static uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES];
@@ -80,7 +80,7 @@ static void send_batch(unsigned frames, uint16_t segment_bytes, int id)
     rawe_port_close(bulk);
 }
 
-/** Is the group of this kind in the interface's list, from which its NIC makes its filter? */
+/** Returns true if the interface's multicast list, and so its NIC's filter, has this group. */
 static bool is_listed(const struct fixture_end *end, enum kind kind)
 {
     char line[256], name[32], address[64], wanted[13];
@@ -120,7 +120,7 @@ static void count_packet(void *context, const uint8_t *source_mac, const uint8_t
     ((struct tally *)context)->packets++;
 }
 
-/** Receive until `wanted` frames or packets have come, and what else waits by then. */
+/** Receive until `wanted` frames or packets have arrived, and all others that are waiting then. */
 static struct tally receive(struct rawe_port *port, unsigned wanted)
 {
     static const struct rawe_port_receiver receiver = {
@@ -200,7 +200,7 @@ TEST(port__of_group_delivery_gets_what_is_sent_to_the_group_alone)
     assert_false(is_listed(&net.b, FRAME));
 }
 
-/** A frame to a group whose id ends so, or a batch of as many. */
+/** Send a frame, or a batch of `frames`, to a group whose id ends with this byte. */
 static void send_to_group(unsigned frames, uint8_t id)
 {
     if (frames == 0) {
@@ -210,13 +210,13 @@ static void send_to_group(unsigned frames, uint8_t id)
     }
 }
 
-/** The last byte of the group's id decides, until the filter is renewed. */
+/** The filter selects groups by the last byte of their ids, and can be renewed. */
 TEST(port__of_certain_groups_gets_no_others)
 {
     static const struct {
         enum kind kind;
         enum rawe_port_use use;
-        unsigned frames; /* of a batch: of 2 it comes by the middle port */
+        unsigned frames; /* of a batch; the middle port receives those of 2 */
     } cases[] = {{FRAME, RAWE_PORT_GROUP, 0},
                  {BATCH, RAWE_PORT_BULK, 1},
                  {BATCH, RAWE_PORT_BULK, 2},

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_responder over a veth pair, in a network namespace of their own: liveness, and what
- * it makes of frames that come. How paths are found: test_discovery.c.
+ * Tests of rawe_responder over a veth pair, in their own network namespace: liveness, and reactions
+ * to frames. test_discovery.c tests the discovery of paths.
  */
 #define _GNU_SOURCE
 #include <linux/if_ether.h>
@@ -20,7 +20,7 @@
 
 static struct rawe_responder *a, *b;
 
-/** Frames made by hand, sent over a link of b's side to the responder of a. */
+/** Forged frames, sent over a link of b to the responder of a. */
 static struct {
     struct rawe_port *link;
     uint8_t frame[200];
@@ -41,7 +41,7 @@ static void stop(void)
     rawe_port_close(rawe_responder_stop(a));
 }
 
-/** Another responder in b's place. */
+/** Replace responder b by one with this duty. */
 static void replace_b(const struct rawe_responder_duty *duty)
 {
     const struct rawe_port_config config = fixture_config(&net, &net.b);
@@ -77,7 +77,7 @@ static struct rawe_watch *watch(struct rawe_responder *responder, const struct f
     return rawe_responder_watch(responder, &to);
 }
 
-/** Ping until an answer comes, at most ten seconds. */
+/** Ping for at most ten seconds. Returns true once an answer arrives. */
 static bool answers_to_ping(struct rawe_responder *responder, struct rawe_watch *watched)
 {
     const uint64_t before = rawe_watch_last_pong_ns(watched);
@@ -98,7 +98,7 @@ TEST(watch__many_are_apart)
     struct rawe_watch *watches[WATCHES];
 
     for (unsigned i = 0; i < WATCHES; i++) {
-        /* All but one have a wrong key: none is answered. */
+        /* Only one has the correct key; the others are not answered. */
         struct rawe_ping_address to = address_of(&net.b);
         to.key += i != 200;
         watches[i] = rawe_responder_watch(a, &to);
@@ -137,7 +137,7 @@ static uint64_t processor_time_us(void)
            (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-/** The kernel reports the outage as an error to poll(): the thread must not spin on it. */
+/** poll() reports the outage as an error, on which the thread must not spin. */
 TEST(run__sleeps_while_the_interface_is_down)
 {
     fixture_run("ip link set ra0 down");
@@ -145,7 +145,7 @@ TEST(run__sleeps_while_the_interface_is_down)
     usleep(300000);
     const uint64_t used_us = processor_time_us() - before_us;
     fixture_run("ip link set ra0 up");
-    /* Asleep it uses next to nothing; spinning, the whole of a processor it is given. */
+    /* A sleeping thread uses almost no time, a spinning one a whole processor. */
     assert_true(used_us < 30000);
 }
 
@@ -205,7 +205,7 @@ TEST(receive__answer_longer_than_the_ping_proves_nothing)
     struct rawe_watch *watched = watch(a, &net.b);
     const int fd = fixture_socket(net.b.index, 0x88B5);
 
-    rawe_port_close(rawe_responder_stop(b)); /* or it would answer, too */
+    rawe_port_close(rawe_responder_stop(b)); /* it would answer as well */
     b = NULL;
     rawe_responder_ping(a, watched);
     const uint64_t token = overhear_token(fd);
@@ -232,7 +232,7 @@ static bool contains_key(const uint8_t *frame, size_t len_bytes, uint32_t key)
     return memmem(frame, len_bytes, bytes, sizeof bytes) != NULL;
 }
 
-/** A switch floods them to hosts outside of the job, until it has learned the addresses. */
+/** A switch floods them to hosts of other jobs until it has learned the addresses. */
 TEST(send__no_session_key_is_in_ping_or_pong)
 {
     const int fd = fixture_socket(net.b.index, ETH_P_ALL);
@@ -251,7 +251,7 @@ TEST(send__no_session_key_is_in_ping_or_pong)
     close(fd);
 }
 
-/** The session's address is not the responder's: PINGs there are not answered. */
+/** PINGs to the session's address, which is not the responder's, are not answered. */
 TEST(receive__pings_to_the_session_key_are_not_answered)
 {
     struct rawe_ping_address to = {.port = net.b.port, .key = net.b.key};
@@ -261,7 +261,7 @@ TEST(receive__pings_to_the_session_key_are_not_answered)
     for (unsigned i = 0; i < 5; i++) {
         rawe_responder_ping(a, watched);
     }
-    assert_true(answers_to_ping(a, watch(a, &net.b))); /* which were sent later */
+    assert_true(answers_to_ping(a, watch(a, &net.b))); /* these PINGs were sent later */
     assert_int_equal(rawe_watch_last_pong_ns(watched), 0);
 }
 
@@ -278,7 +278,7 @@ static int reopen(void *context, bool asked)
     return -1;
 }
 
-/** As after a fanout group broke: the thread waits on the new socket. */
+/** As after a broken fanout group, the thread polls the new socket. */
 TEST(reopen__goes_on_answering)
 {
     const struct rawe_responder_duty duty = {.service = reopen};
@@ -318,7 +318,7 @@ TEST(send__pong_says_whether_the_process_makes_progress)
     assert_int_not_equal(rawe_watch_last_absent_ns(watched), 0);
 }
 
-/** What belongs to the link does not even wake the responder. */
+/** Frames for the link do not even wake the responder. */
 TEST(receive__other_types_do_not_reach_it)
 {
     struct rawe_watch *watched = watch(b, &net.a);
@@ -347,7 +347,7 @@ TEST(receive__malformed_frames_are_counted)
     send_forged();
     forge(RAWE_FRAME_PING, 1, 60000); /* claims more than there is */
     send_forged();
-    forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES); /* to be answered to everybody */
+    forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES); /* from a multicast address */
     forger.frame[6] |= 1;
     send_forged();
     forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES); /* unknown flags */

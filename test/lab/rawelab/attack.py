@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A job, and a host on the same switch that attacks it (test/lab/attack, rawe-verify --soak).
 
-The switch's address table is fixed: forged source addresses do not lead frames astray, as they
-would in a switch without port security. What reaches the victims is thus everything.
+The switch's address table is fixed, as with port security: forged source addresses cannot divert
+frames, so all hostile frames reach the victims.
 """
 
 import re
@@ -28,26 +28,26 @@ HOSTS = 3
 
 @dataclass
 class Outcome:
-    """A job that ran, perhaps attacked."""
+    """The result of a job that was perhaps attacked."""
 
     result: launch.MpiResult
     attack: str = ""  # what the attacker said
     sent: dict = field(default_factory=dict)  # hostile frames by kind
 
     def counter(self, name):
-        """Sum of one of the component's counters over ranks and interfaces."""
+        """Return the sum of a counter over ranks and interfaces."""
         text = self.result.output + self.result.errors
         return sum(int(value) for value in re.findall(rf"\b{name}=(\d+)", text))
 
     def rejected(self):
-        """The counters of frames that were thrown away, those that are not 0."""
+        """Return the counters of dropped frames that are not 0."""
         text = self.result.output + self.result.errors
         names = sorted(set(re.findall(r"\b(dropped_\w+|duplicates)=", text)))
         return {name: self.counter(name) for name in names if self.counter(name)}
 
 
 def _attack(lab, seconds, kind, way, file):
-    """Attack from the third host; what the attacker said."""
+    """Attack from the third host; return the attacker's output."""
     words = ["--interface", "eth0", "--capture", file, "--seconds", seconds]
     words += ["--frames", LEAST_FRAMES]
     words += ["--kind", kind] if kind is not None else []
@@ -57,7 +57,7 @@ def _attack(lab, seconds, kind, way, file):
 
 
 def _await_frames(capture, process):
-    """Wait until the capture has its frames; False when the job is over before."""
+    """Wait until the capture has its frames. Returns false if the job ends first."""
     deadline = time.monotonic() + HANG_SECONDS
     while capture.poll() is None and process.poll() is None:
         if time.monotonic() > deadline:
@@ -74,10 +74,10 @@ def run(
 ):
     """Run the soak on a lab of three hosts for `seconds`.
 
-    With a `file` for captured frames it is attacked for that long, and with no less than
-    LEAST_FRAMES, by one kind of frames or all, wrong in one way or all. The attack begins when
-    enough frames of the job have been captured, and the job ends when the attack is over. `timeout`
-    counts from there.
+    With a `file` for captured frames, the job is attacked for that time and with at least
+    LEAST_FRAMES, by one kind of frames or all, wrong in one way or all. The attack starts when
+    enough frames of the job have been captured, and the job ends after it. `timeout` counts from
+    the end of the attack.
     """
     arguments = ["-np", RANKS, "--mca", "btl", btl, "--mca", "btl_rawe_stats", "1", *options]
     arguments += [program(build, VERIFY), "--soak", seconds, "--interval", 1]

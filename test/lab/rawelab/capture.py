@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Captures of what passes a host's NIC, by tcpdump, none of which is missing at the end."""
+"""Captures frames at a host's NIC by tcpdump, and detects missing ones."""
 
 import re
 import signal
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .command import LabError
 
-# In the kernel, until tcpdump is scheduled: a busy machine may keep it waiting for long.
+# The kernel's buffer: a busy machine may not schedule tcpdump for a long time.
 BUFFER_KIB = 65536
 END_SECONDS = 60
 COUNTS = re.compile(
@@ -20,15 +20,15 @@ COUNTS = re.compile(
 
 
 def command(device, file, expression=(), count=None):
-    """The tcpdump command, to be run inside a host, that writes a pcap file."""
+    """Return the tcpdump command that writes a pcap file when run on a host."""
     limit = ["-c", str(count)] if count else []
-    # Unbuffered, and as root: tcpdump's own user could not write where the tests want the file.
+    # Unbuffered, and as root: tcpdump's own user could not write to the tests' directories.
     argv = ["tcpdump", "-Z", "root", "-i", device, "-B", str(BUFFER_KIB), "-U", "-n"]
     return [*argv, "-w", str(file), *limit, *expression]
 
 
 def packets(file):
-    """(content, length on the wire) of each packet in a pcap file that tcpdump has written."""
+    """Yield (content, length on the wire) of each packet in a pcap file of tcpdump."""
     content, at = Path(file).read_bytes(), 24
     while at + 16 <= len(content):
         kept, length = struct.unpack_from("=II", content, at + 8)
@@ -37,17 +37,17 @@ def packets(file):
 
 
 class Capture:
-    """A tcpdump that listens from the moment this is made on; ended by end() or stop()."""
+    """A tcpdump that listens once the constructor returns; ended by end() or stop()."""
 
     def __init__(self, lab, host, nic, file, expression=(), count=None):
-        """With a `count` it ends when it has that many frames."""
+        """With a `count`, it ends when it has that many frames."""
         self.where = f"{host.name} {nic.device}"
-        self.said = ""  # what tcpdump has said, but for the counts that it is asked for
+        self.said = ""  # tcpdump's output, except the counts that _counts() requests
         argv = lab.host_command(host, command(nic.device, file, expression, count))
         self._process = subprocess.Popen(
             argv, stderr=subprocess.PIPE, text=True, start_new_session=True
         )
-        # Not before the process ends or writes "listening on": frames sent earlier would be missed.
+        # Wait for "listening on", because earlier frames would be missed, or for its end.
         for line in self._process.stderr:
             self.said += line
             if "listening on" in line:
@@ -56,7 +56,7 @@ class Capture:
         raise LabError(f"tcpdump on {self.where} did not start: {self.said.strip()}")
 
     def poll(self):
-        """tcpdump's exit status, or None while it captures."""
+        """Return tcpdump's exit status, or None while it captures."""
         return self._process.poll()
 
     def wait(self, timeout=None):
@@ -64,23 +64,23 @@ class Capture:
         return self._process.wait(timeout)
 
     def _counts(self):
-        """Frames that are in the file, that the kernel had for it, and that it had no room for."""
+        """Return the frames in the file, those the kernel has accepted, and those it dropped."""
         self._process.send_signal(signal.SIGUSR1)
         line = self._process.stderr.readline()
         found = COUNTS.search(line)
-        if found is None:  # it has ended meanwhile, and this is of its summary
+        if found is None:  # it has ended, and this is part of its summary
             self.said += line
             return None
         return tuple(map(int, found.groups()))
 
     def end(self):
-        """End it when the file has every frame that was seen; how many that are.
+        """End it when the file has every frame; return their number.
 
-        To be called when no more of them come. LabError when frames are missing in the file.
+        Call it when no more frames arrive. Raises LabError if frames are missing in the file.
         """
         deadline = time.monotonic() + END_SECONDS
-        # The kernel hands frames over in blocks, the last of them by time, and a signal does not
-        # make tcpdump read what waits.
+        # The kernel passes frames in blocks, the last one after a timeout, and a signal does not
+        # make tcpdump read pending frames.
         while self.poll() is None:
             counts = self._counts()
             if counts is None or counts[0] + counts[2] >= counts[1]:
@@ -95,7 +95,7 @@ class Capture:
         return int(found.group(1))
 
     def stop(self):
-        """End it now, whatever it has."""
+        """End it now, even if frames are missing."""
         if self.poll() is None:
             self._process.terminate()
         self.said += self._process.communicate()[1]

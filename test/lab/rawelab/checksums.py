@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes the checksums of a frame right, as its sender would: of plain frames and of batches."""
+"""Checksums of plain frames and of batches."""
 
 import struct
 
@@ -21,7 +21,7 @@ TABLE = _table()
 
 
 def crc32c(data):
-    """RFC 3720 appendix B.4."""
+    """Return the CRC32C of RFC 3720, appendix B.4."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = crc >> 8 ^ TABLE[(crc ^ byte) & 0xFF]
@@ -29,7 +29,7 @@ def crc32c(data):
 
 
 def internet(data):
-    """RFC 1071."""
+    """Return the Internet checksum of RFC 1071."""
     data = bytes(data) + bytes(len(data) % 2)
     total = sum(struct.unpack(f">{len(data) // 2}H", data))
     while total >> 16:
@@ -48,7 +48,7 @@ def _seal_batch(frame):
 
 
 def seal(frame):
-    """The frame with right checksums; as it is where it is too short for them."""
+    """Return the frame with correct checksums; unchanged if it is too short for them."""
     frame = bytearray(frame)
     if frame[12:14] == b"\x08\x00":
         if len(frame) >= ETH + IPV4 + 18:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command line of the lab: argument parsing and the subcommands."""
+"""The command line of the lab: its arguments and subcommands."""
 
 import argparse
 import contextlib
@@ -19,12 +19,12 @@ EPILOG = """examples:
 
 Each host is called <lab>-h0, <lab>-h1, ... and has the data NICs eth0, eth1, ... and a NIC ctl0 on
 a separate network that mpirun uses for itself. Faults never touch ctl0. Loss drops frames on their
-way into each host; with --nic whole, a batch of up to 64 kB counts as one frame. A wire treats each
-frame individually, as a cable, to which NICs never are whole; its faults are KEY=VALUE with commas:
+way into each host; with --nic whole, a batch of up to 64 kB counts as one frame. A wire handles
+frames one by one, as a cable does, so its NICs are not whole; its faults are KEY=VALUE with commas:
 delay=1ms reorder=20%:1ms duplicate=5% loss=1% burst=0.1%:50ms (or :20, frames) corrupt=1%
 truncate=1% pad=1% lengthen=1% repeat-changed=1%
 blackout=5s (or 50ms/1s, repeated) rate=1gbit buffer=64k mtu=1400 seed=7, or none to end them.
-`lab counters` shows what it did. A rate is enforced by tbf on every NIC and switch port: bucket
+`lab counters` shows its counters. A rate is enforced by tbf on every NIC and switch port: bucket
 0.1 ms of the rate but at least two full frames, queue --buffer bytes at a switch port, 1000 full
 frames at a host's NIC."""
 
@@ -58,7 +58,7 @@ def _strip_dashes(words):
 
 
 def _choose(name):
-    """The lab that is meant: the named one, or the only one that is up."""
+    """Return the named lab, or the only one that is up."""
     if name is not None:
         return Lab.attach(name)
     up = [one for one in record.names() if record.state(record.load(one)) == "up"]
@@ -213,7 +213,7 @@ def _fault(options):
 def _counters(options):
     for key, values in _choose(options.name).wire_counters().items():
         where = " ".join(key) if key is not None else "wire"
-        # Zeros would hide the rest.
+        # Omit zeros, which would hide the rest.
         print(f"{where}:", *(f"{name}={value}" for name, value in values.items() if value))
     return 0
 
@@ -242,7 +242,7 @@ def _parser():
     one = commands.add_parser("mpirun", help="create a lab, run mpirun on it, remove the lab")
     _add_shape(one)
     one.add_argument("--on", metavar="NAME", help="use this lab, made by `lab up`, and leave it")
-    text = "stop it after that; status 124"
+    text = "stop it after this time, with status 124"
     one.add_argument("--timeout", type=float, metavar="SECONDS", help=text)
     text = "one rank per core, if there are enough cores (default)"
     one.add_argument("--pin", action=argparse.BooleanOptionalAction, default=True, help=text)
@@ -282,12 +282,12 @@ def _parser():
     one.add_argument("words", nargs="*", help="arguments of the verb; without them, its usage")
     one.add_argument("--host", help="only this host (loss, wire)")
     one.add_argument("--nic", type=int, help="NIC number (default: 0; loss, wire: all)")
-    text = "of the wire: to the host (default), from it, or both"
+    text = "of the wire: to the host (in, default), from it (out), or both"
     one.add_argument("--direction", choices=wire.DIRECTIONS, default="in", help=text)
     one.add_argument("--ethertype", type=lambda text: int(text, 0), help="only this EtherType")
     one.set_defaults(call=_fault)
 
-    one = commands.add_parser("counters", help="what a lab's wire has done so far")
+    one = commands.add_parser("counters", help="show the counters of a lab's wire")
     one.add_argument("name", nargs="?", help="lab (default: the only one that is up)")
     one.set_defaults(call=_counters)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Running the system's network tools, and the one error type that the lab raises."""
+"""Runs the system's network tools; defines the error type of the lab."""
 
 import os
 import shlex
@@ -7,9 +7,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-HOST_TABLE = Path("/etc/hosts")  # each virtual host has its own, mounted over this one
+HOST_TABLE = Path("/etc/hosts")  # each virtual host mounts its own over this one
 
-# What every lab needs, and the Debian package that has it.
+# The programs that every lab needs, and their Debian packages.
 TOOLS = {
     "ip": "iproute2",
     "tc": "iproute2",
@@ -21,11 +21,11 @@ TOOLS = {
 
 
 class LabError(Exception):
-    """Something a person can act on: the text says what happened, where, and what to do."""
+    """An error for the user: the text says what happened, where, and what to do."""
 
 
 def check_machine():
-    """Raise LabError when this machine cannot hold a lab: not root, or something is missing."""
+    """Raise LabError if this machine cannot run a lab: not root, or something is missing."""
     if os.geteuid() != 0:
         raise LabError("the lab creates network namespaces, which only root may do: run it as root")
     missing = {package for tool, package in TOOLS.items() if shutil.which(tool) is None}
@@ -40,10 +40,9 @@ def check_machine():
 
 
 def run(argv, stdin=None, check=True):
-    """Run one tool to its end and return the CompletedProcess; LabError if it fails.
+    """Run one tool and return its CompletedProcess; raise LabError if it fails.
 
-    The tool gets a session of its own, so that a Ctrl-C meant for the lab does not stop it half
-    way through a change.
+    The tool has its own session, so that Ctrl-C does not stop it in the middle of a change.
     """
     try:
         done = subprocess.run(
@@ -69,7 +68,7 @@ def run(argv, stdin=None, check=True):
 
 
 def in_netns(netns, argv, stdin=None, check=True):
-    """As run(), inside the named network namespace."""
+    """Run one tool inside the named network namespace, as run()."""
     return run(["ip", "netns", "exec", netns, *argv], stdin=stdin, check=check)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What of Debian is fetched and kept for tests: where it is, and how it gets there."""
+"""Downloads parts of Debian for tests, and caches them."""
 
 import fcntl
 import os
@@ -11,18 +11,18 @@ from .command import LabError
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 MIRROR = "http://deb.debian.org/debian"
-SECONDS = 1800  # one command at most
+SECONDS = 1800  # limit of a command
 
 
 def cache(name):
-    """The directory that keeps what is fetched for `name`."""
+    """Return the directory that caches the downloads for `name`."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home).resolve() / "rawe" / name
 
 
 @contextmanager
 def locked(directory):
-    """Let one process at a time fill a directory, which is made when it is not there."""
+    """Let one process at a time fill a directory, which is created if necessary."""
     directory.mkdir(parents=True, exist_ok=True)
     with open(directory / ".lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -30,7 +30,7 @@ def locked(directory):
 
 
 def run(argv, cwd=None, group="vm"):
-    """Run a command that needs the network; its output. `group` of test/install-deps has it."""
+    """Run a command that needs the network; return its output. `group` of install-deps has it."""
     try:
         done = subprocess.run(
             list(map(str, argv)),

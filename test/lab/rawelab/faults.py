@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bad days for a running lab: loss, rates, dead links, shrunken MTUs, black holes.
+"""Faults of a running lab: loss, rates, dead links, smaller MTUs, black holes.
 
-Frames are dropped by nftables at the ingress of the receiving NIC, behind the virtual cable: the
-sender sees a successful send. The hook sits before every socket bound to an EtherType but
-*behind* those bound to ETH_P_ALL, so a capture on the receiving host still shows a dropped frame.
-A batch (TSO, GSO) that travels whole counts as one frame: one drop may cost 64 kB.
+nftables drops frames at the ingress of the receiving NIC, after the virtual cable: the sender sees
+a successful send. This hook precedes sockets bound to an EtherType but follows those bound to
+ETH_P_ALL, so a capture on the receiving host still shows a dropped frame. A batch (TSO, GSO) that
+is not cut counts as one frame: one drop may lose 64 kB.
 """
 
 from .command import LabError, in_netns, ip_batch, run
 from .spec import hosts_of, parse_percent, parse_rate, switch_netns, wire_ends
 
-LOSS_STEPS = 100000  # resolution of the random number that decides: 0.001 percent
+LOSS_STEPS = 100000  # range of the random number: 0.001 percent
 
 
 def _nft(host, script):
@@ -18,7 +18,7 @@ def _nft(host, script):
 
 
 def _replace_table(host, nic, purpose, rules):
-    """Replace one of our tables on a NIC's ingress in a single transaction; no rules, no table."""
+    """Replace one of our tables on a NIC's ingress in one transaction; remove it without rules."""
     table = f"rawe_{purpose}_{nic.device}"
     script = f"add table netdev {table}\ndelete table netdev {table}\n"
     if rules:
@@ -32,7 +32,7 @@ def _replace_table(host, nic, purpose, rules):
 
 
 def set_loss(host, nic, percent):
-    """Lose this share of the frames that arrive on a NIC, at random; 0 ends it."""
+    """Drop this share of the frames that arrive on a NIC, at random; 0 ends it."""
     share = round(parse_percent(percent) / 100.0 * LOSS_STEPS)
     # nftables refuses a comparison that is always true.
     condition = "" if share == LOSS_STEPS else f"numgen random mod {LOSS_STEPS} < {share} "
@@ -43,7 +43,7 @@ def set_loss(host, nic, percent):
 def set_blackhole(host, nic, peer_nics, ethertype=None):
     """Drop everything, or one EtherType, that arrives on a NIC from the given NICs of a peer.
 
-    An empty `peer_nics` ends it. Control network and other EtherTypes go on working.
+    An empty `peer_nics` ends it. The control network and other EtherTypes are not affected.
     """
     kind = f"ether type {ethertype:#06x} " if ethertype is not None else ""
     rules = [f"ether saddr {peer.mac} {kind}counter drop" for peer in peer_nics]
@@ -51,8 +51,8 @@ def set_blackhole(host, nic, peer_nics, ethertype=None):
 
 
 def counted(host, nic, purpose):
-    """Frames that set_loss() ("loss") or set_blackhole() ("hole") has dropped on this NIC so far,
-    or that count_frames() ("count") has seen."""
+    """Return the frames that set_loss() ("loss") or set_blackhole() ("hole") has dropped on this
+    NIC, or that count_frames() ("count") has counted."""
     listing = in_netns(
         host.netns, ["nft", "list", "table", "netdev", f"rawe_{purpose}_{nic.device}"]
     ).stdout
@@ -61,39 +61,39 @@ def counted(host, nic, purpose):
 
 
 def count_frames(host, nic, ethertype):
-    """Start to count, from 0, the frames of an EtherType that arrive on a NIC and are for it.
+    """Start to count, from 0, the frames of an EtherType that arrive at a NIC and its address.
 
-    What a switch floods, because it has not yet learnt where the receiver is, does not count.
+    Frames that a switch floods, because it has not learned their address, do not count.
     """
     rule = f"ether daddr {nic.mac} ether type {ethertype:#06x} counter"
     _replace_table(host, nic, "count", [rule])
 
 
 def set_link(host, nic, is_up):
-    """Take a NIC down or up; going down also costs the far end its carrier."""
+    """Take a NIC down or up. When it is down, the far end loses its carrier too."""
     ip_batch(host.netns, [f"link set {nic.device} {'up' if is_up else 'down'}"])
 
 
 def set_mtu(host, nic, mtu):
-    """Change the MTU of one host's NIC only, as a host that was configured wrongly."""
+    """Change the MTU of one host's NIC only, as if that host were misconfigured."""
     ip_batch(host.netns, [f"link set {nic.device} mtu {mtu}"])
 
 
 def set_address(host, nic, mac):
-    """Give a NIC another MAC address, as a bond does that fails over to another of its members."""
+    """Change the MAC address of a NIC, as the failover of a bond does."""
     ip_batch(host.netns, [f"link set {nic.device} address {mac}"])
 
 
 def delete_nic(host, nic):
-    """Remove a NIC for good, as when it is unplugged or its driver is unloaded."""
+    """Remove a NIC permanently, as if it were unplugged or its driver unloaded."""
     ip_batch(host.netns, [f"link delete {nic.device}"])
 
 
 def set_short_queue(host, nic, rate, burst_bytes, limit_bytes):
-    """Shape one host's NIC, with a queue so short that the kernel refuses what a sender offers.
+    """Shape one host's NIC, with a queue so short that the kernel refuses frames (ENOBUFS).
 
-    What fits the bucket of `burst_bytes` is queued whole or refused (ENOBUFS); a longer batch would
-    be cut, and lost in parts.
+    Packets that fit into the bucket of `burst_bytes` are queued or refused as a whole; longer
+    batches would be cut, and lost in part.
     """
     run(
         ["tc", "-n", host.netns, "qdisc", "replace", "dev", nic.device, "root", "tbf"]
@@ -102,10 +102,9 @@ def set_short_queue(host, nic, rate, burst_bytes, limit_bytes):
 
 
 def refuse_batches(host, nic, longest_bytes):
-    """Refuse, from now on, every IPv4 packet above a length that a host's NIC is to send.
+    """Refuse every IPv4 packet above a length, with Ethernet header, that a host's NIC should send.
 
-    The length counts the Ethernet header. The sender gets ENOBUFS each time; what is no longer than
-    a frame passes. Needs Linux 5.16 (nftables' egress hook).
+    The sender gets ENOBUFS each time. Needs Linux 5.16 (nftables' egress hook).
     """
     table = f"rawe_refuse_{nic.device}"
     _nft(
@@ -117,10 +116,10 @@ def refuse_batches(host, nic, longest_bytes):
 
 
 def shaping(spec, rate, is_switch_port):
-    """The tbf parameters for one end of a cable: (bits per second, burst bytes, limit bytes).
+    """Return the tbf parameters of an end of a cable: (bits per second, burst bytes, limit bytes).
 
-    burst: what may leave at once; 0.1 ms of the rate keeps the output close to a true line, but
-    it must hold two full frames, since tbf drops what is larger than its bucket.
+    burst: bytes sent at once. 0.1 ms of the rate is close to a real line, but the bucket must hold
+    two full frames, because tbf drops larger packets.
     limit: the queue. A switch port gets the lab's `buffer` (small, as in real switches: overflow
     is loss); a host's NIC gets 1000 full frames, the usual transmit queue.
     """

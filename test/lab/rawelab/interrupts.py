@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Turns SIGINT, SIGTERM and SIGHUP into one exception, so that cleaning up is never cut short."""
+"""Turns SIGINT, SIGTERM and SIGHUP into one exception, so that cleaning up is not interrupted."""
 
 import contextlib
 import signal
@@ -8,7 +8,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(BaseException):
-    """A signal asked this process to end. Not an Exception: only cleanup code should see it."""
+    """A signal asked this process to end. Only cleanup may catch it, so it is no Exception."""
 
     def __init__(self, number):
         super().__init__(f"interrupted by {signal.Signals(number).name}")
@@ -17,11 +17,11 @@ class Interrupted(BaseException):
 
 class _Catcher:
     def __init__(self):
-        self.pending = None  # the first signal that came
+        self.pending = None  # the first signal received
         self.shielded = False
 
     def handle(self, number, _frame):
-        """Raise for the first signal, unless shielded; any further one is swallowed."""
+        """Raise for the first signal, unless shielded; ignore all others."""
         if self.pending is not None:
             return
         self.pending = number
@@ -33,14 +33,14 @@ _CATCHER = _Catcher()
 
 
 def install():
-    """Catch the signals from here on; to be called once, from the main thread."""
+    """Catch the signals from now on. Call it once, from the main thread."""
     for number in SIGNALS:
         signal.signal(number, _CATCHER.handle)
 
 
 @contextlib.contextmanager
 def shield():
-    """While inside, a signal is only noted; it is raised at the end if it was the first."""
+    """Record a signal in this context, and raise it at the end if it was the first."""
     already = _CATCHER.pending
     _CATCHER.shielded = True
     try:

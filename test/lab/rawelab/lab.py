@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A lab as an object: bring it up, run things on its hosts, hurt it, take it down."""
+"""A lab as an object: bring it up, run commands on its hosts, inject faults, take it down."""
 
 import os
 import shlex
@@ -15,19 +15,18 @@ from .spec import LabSpec, hosts_of
 
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
 ETHERNET_BYTES = 14
-SLOTS_OF_PRRTE = 1024  # more ranks than any host gets
+SLOTS_OF_PRRTE = 1024  # more than the ranks of any host
 SHM_PATTERN = "*{host}*"  # files that Open MPI names after the host, in /dev/shm
 
 
 class Lab:
-    """Use it as a context manager: at the end everything the lab made is gone.
+    """A context manager: at the end, everything that the lab created is removed.
 
-    `hosts` holds the virtual hosts in order; a host is named by its number, by `h1`, or by its
-    full name wherever a method takes one.
+    `hosts` has the virtual hosts in order. Methods take a host as its number, `h1`, or full name.
     """
 
     def __init__(self, spec=None, build=None, **options):
-        """`build` is the build directory that has rawe-wire, for a lab of the topology wire."""
+        """`build` is the build directory with rawe-wire, for the topology wire."""
         self.build = build
         self.wire_process = None
         self.spec = (spec or LabSpec(**options)).resolve()
@@ -38,12 +37,12 @@ class Lab:
 
     @property
     def name(self):
-        """The lab's name."""
+        """Return the lab's name."""
         return self.spec.name
 
     @classmethod
     def attach(cls, name):
-        """The lab of that name, made by `lab up`."""
+        """Return the lab of this name, created by `lab up`."""
         lab = cls(LabSpec(**record.load(name)["spec"]))
         return lab
 
@@ -54,7 +53,7 @@ class Lab:
         self.down()
 
     def up(self):
-        """Create the lab; when that fails, or is interrupted, what was created is removed."""
+        """Create the lab. On failure or interruption, remove what was created."""
         check_machine()
         record.create(self.name, self.spec.as_dict(), self.namespaces)
         try:
@@ -68,7 +67,7 @@ class Lab:
         return self
 
     def down(self):
-        """End every process of the lab and remove it; what is gone already is no error."""
+        """End every process of the lab and remove the lab, or what is left of it."""
         wiring.remove(self.namespaces)
         if self.wire_process is not None:
             self.wire_process.wait()
@@ -85,19 +84,19 @@ class Lab:
         lines = ["127.0.0.1 localhost"]
         lines += [f"{host.control_address} {host.name} h{host.index}" for host in self.hosts]
         (self.directory / "hosts").write_text("\n".join(lines) + "\n", encoding="ascii")
-        # PRRTE refuses what exceeds them as soon as mpirun is told how to map.
+        # PRRTE refuses more ranks than slots when mpirun has an option for mapping.
         slots = len(launch.cores()) if launch.open_mpi()[0] < 5 else SLOTS_OF_PRRTE
         lines = [f"{host.name} slots={slots}" for host in self.hosts]
         (self.directory / "hostfile").write_text("\n".join(lines) + "\n", encoding="ascii")
         (self.directory / "tmp").mkdir(mode=0o1777)
         (self.directory / "empty").mkdir()
-        # Open MPI splits these at spaces, which a checkout's path may contain.
+        # Open MPI splits these paths at spaces, which the path of a checkout may contain.
         for script in SCRIPTS.iterdir():
-            # Copies: other users' mpirun runs them, too, and may not read the checkout.
+            # Copies, because other users' mpirun runs them too, and may not read the checkout.
             shutil.copy(script, self.directory)
 
     def host(self, which):
-        """The Host for a number, `h1`, a full name, or a Host."""
+        """Return the Host for a number, `h1`, a full name, or a Host."""
         for host in self.hosts:
             if which in (host, host.index, str(host.index), f"h{host.index}", host.name):
                 return host
@@ -106,20 +105,20 @@ class Lab:
         )
 
     def nic(self, which, index=0):
-        """The Nic of a host by its number."""
+        """Return the Nic of a host by its number."""
         host = self.host(which)
         if not 0 <= index < len(host.nics):
             raise LabError(f"{host.name} has no NIC {index}; it has {len(host.nics)}, from 0")
         return host.nics[index]
 
     def host_command(self, which, argv):
-        """The command line that runs `argv` on a host; it execs, so the pid is that of `argv`."""
+        """Return the command that runs `argv` on a host. It execs, so the pid is that of `argv`."""
         host = self.host(which)
         enter = str(self.directory / "enter-host")
         return [enter, host.netns, host.name, str(self.directory / "hosts"), *map(str, argv)]
 
     def run(self, which, argv, **options):
-        """subprocess.run() on a host, text in and out captured unless `options` say otherwise."""
+        """Call subprocess.run() on a host; by default, text output is captured."""
         options.setdefault("text", True)
         options.setdefault("check", False)
         if not options.get("capture_output"):
@@ -128,7 +127,7 @@ class Lab:
         return subprocess.run(self.host_command(which, argv), **options)
 
     def mpirun(self, arguments, timeout=None, **options):
-        """Run mpirun on host 0 to its end; see launch.run() for options and the MpiResult."""
+        """Run mpirun on host 0; see launch.run() for options and the MpiResult."""
         return launch.run(self, arguments, timeout=timeout, **options)
 
     def start_mpirun(self, arguments, **options):
@@ -136,11 +135,11 @@ class Lab:
         return launch.start(self, arguments, **options)
 
     def processes(self):
-        """Ids of the processes that run on the lab's hosts."""
+        """Return the ids of the processes on the lab's hosts."""
         return wiring.processes(self.host_namespaces)
 
     def kill_processes(self, spare=()):
-        """SIGKILL whatever runs on the lab's hosts, except the process ids in `spare`."""
+        """SIGKILL all processes on the lab's hosts, except the ids in `spare`."""
         wiring.kill_processes(self.host_namespaces, spare)
 
     def _nics(self, which, index):
@@ -150,25 +149,25 @@ class Lab:
                 yield host, nic
 
     def set_loss(self, percent, which=None, nic=None):
-        """Change the loss, on all hosts or one, all NICs or one."""
+        """Change the loss of all hosts or one, all NICs or one."""
         for host, one in self._nics(which, nic):
             faults.set_loss(host, one, percent)
 
     def dropped(self, which=None, purpose="loss"):
-        """Frames dropped so far by set_loss() (or with purpose "hole" by blackhole())."""
+        """Return the frames dropped by set_loss(), or by blackhole() with purpose "hole"."""
         return sum(faults.counted(host, one, purpose) for host, one in self._nics(which, None))
 
     def count_frames(self, ethertype):
-        """Start to count, from 0, the frames of an EtherType that each NIC gets for itself."""
+        """Start to count, from 0, the frames of an EtherType to each NIC's own address."""
         for host, nic in self._nics(None, None):
             faults.count_frames(host, nic, ethertype)
 
     def frames(self, which=None, nic=None):
-        """Frames seen since count_frames(), on all hosts or one, all NICs or one."""
+        """Return the frames since count_frames() on all hosts or one, all NICs or one."""
         return sum(faults.counted(host, one, "count") for host, one in self._nics(which, nic))
 
     def set_environment(self, which, **variables):
-        """Set environment variables for the MPI processes of one host only, above all others."""
+        """Set environment variables for the MPI processes of one host; they override all others."""
         lines = [f"export {name}={shlex.quote(str(value))}" for name, value in variables.items()]
         file = self.directory / f"environment-{self.host(which).name}"
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -178,13 +177,12 @@ class Lab:
         faults.set_rate(self.spec, rate)
 
     def set_short_queue(self, rate, burst_bytes, limit_bytes):
-        """Let all hosts' NICs refuse what a queue of `limit_bytes` in front of `rate` has no room
-        for; see faults.set_short_queue()."""
+        """Give all hosts' NICs a rate and a short queue; see faults.set_short_queue()."""
         for host, one in self._nics(None, None):
             faults.set_short_queue(host, one, rate, burst_bytes, limit_bytes)
 
     def refuse_batches(self, which=None):
-        """Let the NICs of all hosts, or one, refuse batches from now on, and no plain frame."""
+        """Let the NICs of all hosts or one refuse batches, but no plain frames."""
         for host, one in self._nics(which, None):
             faults.refuse_batches(host, one, self.spec.mtu + ETHERNET_BYTES)
 
@@ -201,43 +199,43 @@ class Lab:
         faults.set_mtu(self.host(which), self.nic(which, nic), mtu)
 
     def set_address(self, which, mac, nic=0):
-        """Give a NIC of a host another MAC address."""
+        """Change the MAC address of a host's NIC."""
         faults.set_address(self.host(which), self.nic(which, nic), mac)
 
     def delete_nic(self, which, nic=0):
-        """Remove a NIC of a host for good."""
+        """Remove a NIC of a host permanently."""
         faults.delete_nic(self.host(which), self.nic(which, nic))
 
     def pin_addresses(self):
-        """Tell the switch once and for all at which port each NIC is; it learns no more."""
+        """Fix the switch's address table; it learns no more addresses."""
         faults.pin_addresses(self.spec)
 
     def set_wire(self, faults_of_wire, which=None, nic=None, direction="in"):
-        """Change the faults of the wire, see wire.py: of one host or NIC or all, in one direction
-        ("in": towards the host, "out": from it) or "both"."""
+        """Change the faults of the wire, see wire.py, of all hosts or one, all NICs or one, in one
+        direction ("in": to the host, "out": from it) or "both"."""
         nics = [one for _, one in self._nics(which, nic)]
         everything = which is None and nic is None
         wire.change(self.directory, None if everything else nics, direction, faults_of_wire)
 
     def wire_counters(self):
-        """The wire's counters, see wire.counters()."""
+        """Return the wire's counters, see wire.counters()."""
         return wire.counters(self.directory)
 
     def wire_total(self, name, which=None, nic=None, direction="in"):
-        """Sum of one of the wire's counters over NICs, in one direction."""
+        """Return the sum of a counter of the wire over NICs, in one direction."""
         counters = self.wire_counters()
         return sum(counters[one.port, direction][name] for _, one in self._nics(which, nic))
 
     def pause(self, which):
-        """Stop the MPI processes of a host (SIGSTOP), as if it swapped or was suspended."""
+        """Stop the MPI processes of a host (SIGSTOP), as if it were swapping or suspended."""
         self._signal_ranks(which, signal.SIGSTOP)
 
     def resume(self, which):
-        """Let the MPI processes of a host go on."""
+        """Continue the MPI processes of a host."""
         self._signal_ranks(which, signal.SIGCONT)
 
     def ranks(self, which):
-        """{rank: process id} of the MPI processes that mpirun has started on a host."""
+        """Return {rank: process id} of the MPI processes that mpirun has started on a host."""
         found = {}
         for pid in wiring.processes([self.host(which).netns]):
             rank = launch.rank_of(pid)
@@ -253,22 +251,22 @@ class Lab:
             os.kill(pid, number)
 
     def blackhole(self, receiver, sender, ethertype=None):
-        """Drop what `receiver` gets from `sender`: all of it, or one EtherType (one way only)."""
+        """Drop all frames from `sender` to `receiver`, or those of one EtherType."""
         peers = self.host(sender).nics
         for host, nic in self._nics(receiver, None):
             faults.set_blackhole(host, nic, peers, ethertype)
 
     def end_blackhole(self, receiver):
-        """Let `receiver` get everything again."""
+        """Drop no more frames to `receiver`."""
         for host, nic in self._nics(receiver, None):
             faults.set_blackhole(host, nic, [])
 
     def statistic(self, which, name, nic=0):
-        """A counter that the kernel keeps of a host's NIC (rx_bytes, say), since it was made."""
+        """Return a counter of the kernel for a host's NIC, such as rx_bytes."""
         file = f"/sys/class/net/{self.nic(which, nic).device}/statistics/{name}"
         return int(self.run(which, ["cat", file], check=True).stdout)
 
     def capture(self, which, file, expression=(), nic=0, count=None):
-        """Start tcpdump on a host's NIC into `file`; end() the returned Capture to have it all."""
+        """Start tcpdump on a host's NIC; Capture.end() completes `file`."""
         host = self.host(which)
         return Capture(self, host, self.nic(host, nic), file, expression, count)

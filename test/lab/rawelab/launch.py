@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs mpirun on a lab's first host.
 
-mpirun gets the user's arguments untouched; all that the lab has to say goes through OMPI_MCA_* and
-PRTE_MCA_* variables, over which the command line and the user's own environment win. Only one
-option of 5.0 has no variable, see start().
+mpirun gets the user's arguments unchanged. The lab sets OMPI_MCA_* and PRTE_MCA_* variables, which
+the command line and the user's own environment override. One option of 5.0 has no variable, see
+start().
 """
 
 import ctypes
@@ -21,13 +21,13 @@ from .command import LabError
 from .wiring import CONTROL_DEVICE
 
 TIMEOUT_STATUS = 124  # as timeout(1)
-STOP_SECONDS = 10.0  # what mpirun gets to end in good order after a signal
-SETTLE_SECONDS = 60.0  # what daemons and ranks get to end after mpirun: less than one is usual
-STRAY_SECONDS = 5.0  # the same on a terminal, where the user waits; then they are killed
+STOP_SECONDS = 10.0  # for mpirun to end regularly after a signal
+SETTLE_SECONDS = 60.0  # for daemons and ranks to end after mpirun; usually less than one
+STRAY_SECONDS = 5.0  # for the same on a terminal, where the user waits; then they are killed
 COMPONENT = Path("opal/mca/btl/rawe/.libs")
-COLLECTIVES = Path("ompi/mca/coll/rawe/.libs")  # its second component; older builds have none
+COLLECTIVES = Path("ompi/mca/coll/rawe/.libs")  # the second component; older builds have none
 PR_SET_PDEATHSIG = 1
-# Popen's options for a program that reads nothing, and whose output is read as text.
+# Popen's options for a program without input, whose output is read as text.
 PIPES = {"stdin": subprocess.DEVNULL, "text": True, "errors": "replace"}
 PIPES |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
@@ -46,12 +46,12 @@ class MpiResult:
 
 
 def cores():
-    """The cores that this process, and so the lab, may use."""
+    """Return the cores that this process, and so the lab, may use."""
     return sorted(os.sched_getaffinity(0))
 
 
 def component_path(build):
-    """The value of mca_base_component_path that adds the components in a build directory."""
+    """Return the value of mca_base_component_path that adds the components of a build directory."""
     libs = Path(build).resolve() / COMPONENT
     if not (libs / "mca_btl_rawe.so").exists():
         raise LabError(
@@ -65,7 +65,7 @@ def component_path(build):
 
 
 def find_build(start=None):
-    """./build when it holds the component, else None."""
+    """Return ./build if it has the component, else None."""
     build = Path(start or ".") / "build"
     return build if (build / COMPONENT / "mca_btl_rawe.so").exists() else None
 
@@ -76,7 +76,7 @@ def _mentions(arguments, parameter):
 
 @functools.lru_cache(maxsize=1)
 def open_mpi():
-    """Major and minor version of the Open MPI whose mpirun is on PATH."""
+    """Return the major and minor version of the Open MPI whose mpirun is on PATH."""
     if shutil.which("mpirun") is None:
         raise LabError("mpirun is not on PATH; test/install-deps installs Debian's openmpi-bin")
     said = subprocess.run(
@@ -89,13 +89,13 @@ def open_mpi():
 
 
 def _for_orte(directory):
-    """How Open MPI 4.1 launches into the lab."""
+    """Return the settings by which Open MPI 4.1 launches into the lab."""
     return {
         "OMPI_MCA_plm": "rsh",
         "OMPI_MCA_plm_rsh_agent": str(directory / "launch-agent"),
         "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
-        # One session for all hosts, as Linux schedules by session: kernel 6.18 was seen to starve
-        # the ranks of one for many seconds while those of another yielded on the same core.
+        # One session for all hosts, because Linux schedules by session: kernel 6.18 starved ranks
+        # of one for many seconds while those of another yielded on the same core.
         "OMPI_MCA_orte_leave_session_attached": "1",
         "OMPI_MCA_orte_fork_agent": str(directory / "rank-agent"),
         "OMPI_MCA_orte_default_hostfile": str(directory / "hostfile"),
@@ -107,7 +107,7 @@ def _for_orte(directory):
     }
 
 
-# What PRRTE calls these since Open MPI 6.0, which warns of the old names.
+# PRRTE's new names of these since Open MPI 6.0, which warns of the old ones.
 NAMES_SINCE_6 = {
     "oob_tcp_if_include": "prte_if_include",
     "rmaps_default_mapping_policy": "mapby",
@@ -116,7 +116,7 @@ NAMES_SINCE_6 = {
 
 
 def _for_prrte(directory, release):
-    """How PRRTE, which Open MPI has launched with since 5.0, does."""
+    """Return the settings by which PRRTE, used since Open MPI 5.0, launches into the lab."""
     settings = {
         "plm": "ssh",
         "plm_ssh_agent": str(directory / "launch-agent"),
@@ -133,8 +133,8 @@ def _for_prrte(directory, release):
 
 
 def environment(lab, arguments, build=None, pin=True, release=None):
-    """The environment of mpirun on this lab, built upon that of this process. `release` is the
-    major number of its Open MPI, by default of that on PATH."""
+    """Return the environment of mpirun on this lab, based on that of this process. `release` is the
+    major version of its Open MPI, by default of that on PATH."""
     release = release or open_mpi()[0]
     allowed = cores()
     devices = ",".join(nic.device for nic in lab.hosts[0].nics)
@@ -148,13 +148,13 @@ def environment(lab, arguments, build=None, pin=True, release=None):
         **(_for_orte(lab.directory) if release < 5 else _for_prrte(lab.directory, release)),
     }
     for btl in ("tcp", "rawe"):
-        # Include and exclude shut each other out: a caller who excludes has made the choice.
+        # Include and exclude contradict each other: leave the choice to a caller who excludes.
         if not _mentions(arguments, f"btl_{btl}_if_exclude"):
             ours[f"OMPI_MCA_btl_{btl}_if_include"] = devices
     path = "OMPI_MCA_mca_base_component_path"
     if release >= 5 and (build is not None or path in os.environ):
-        # PRRTE would hand it Open MPI's path, and PMIx complain of what it finds there. With an
-        # empty value prterun crashes.
+        # Otherwise PRRTE would pass Open MPI's path to PMIx, which would complain about the files
+        # there. With an empty value, prterun crashes.
         ours["PMIX_MCA_mca_base_component_path"] = str(lab.directory / "empty")
     for name in list(ours):
         if name.startswith(("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_")) and name in os.environ:
@@ -165,10 +165,9 @@ def environment(lab, arguments, build=None, pin=True, release=None):
 
 
 def rank_of(pid):
-    """The rank of an MPI process that mpirun has started, or None for any other process.
+    """Return the rank of an MPI process that mpirun has started, or None for any other process.
 
-    A process that a rank starts (a shell's command) has its environment, too, but not its start:
-    only whose parent is no rank counts.
+    Children of a rank inherit its environment, so a process whose parent has it too is no rank.
     """
 
     def read(one):
@@ -185,14 +184,14 @@ def rank_of(pid):
 
 
 def _die_with_parent():
-    # A lab killed with SIGKILL cannot end its mpirun; the kernel does it instead.
+    # A lab killed with SIGKILL cannot end its mpirun, so the kernel does.
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def start(lab, arguments, build=None, pin=True, variables=None, prefix=(), **options):
-    """Start mpirun on host 0 in a process group of its own; options go to subprocess.Popen.
+    """Start mpirun on host 0 in its own process group; options are those of subprocess.Popen.
 
-    `variables` are added to the environment, `prefix` goes in front of mpirun (setpriv, say).
+    `variables` are added to the environment; `prefix` precedes mpirun, for instance setpriv.
     """
     arguments = [str(argument) for argument in arguments]
     settings = {**environment(lab, arguments, build, pin), **(variables or {})}
@@ -204,12 +203,12 @@ def start(lab, arguments, build=None, pin=True, variables=None, prefix=(), **opt
 
 
 def exit_status(code):
-    """A Popen.returncode as a shell tells it: 128 + signal when a signal ended the process."""
+    """Convert a Popen.returncode to a shell's status: 128 + signal after a signal."""
     return code if code >= 0 else 128 - code
 
 
 def stop(process, number=signal.SIGTERM):
-    """Signal mpirun and give it time to end in good order; False when it did not."""
+    """Signal mpirun and wait for its regular end. Returns false if it does not end."""
     if process.poll() is None:
         process.send_signal(number)
     try:
@@ -220,7 +219,7 @@ def stop(process, number=signal.SIGTERM):
 
 
 def settle(lab, before=(), seconds=SETTLE_SECONDS):
-    """Wait until the lab's hosts run only what ran `before`; returns what is left by then."""
+    """Wait until the lab's hosts run only the processes `before`; return what is left."""
     deadline = time.monotonic() + seconds
     while True:
         pids = [pid for pid in lab.processes() if pid not in before]
@@ -230,16 +229,16 @@ def settle(lab, before=(), seconds=SETTLE_SECONDS):
 
 
 def run(lab, arguments, timeout=None, **options):
-    """Run mpirun to its end with output captured; returns an MpiResult and leaves no process.
+    """Run mpirun with captured output; return an MpiResult and leave no process.
 
-    After `timeout` seconds it is ended, first in good order, then by force.
+    After `timeout` seconds, mpirun is ended, first regularly, then by force.
     """
     before = lab.processes()
     return collect(lab, start(lab, arguments, **PIPES, **options), timeout, before)
 
 
 def collect(lab, process, timeout=None, before=()):
-    """Wait for the end of an mpirun that was started with pipes; as run()."""
+    """Wait for the end of an mpirun that was started with PIPES, as run()."""
     timed_out = False
     try:
         output, errors = process.communicate(timeout=timeout)
@@ -259,10 +258,10 @@ def collect(lab, process, timeout=None, before=()):
 
 
 def run_attached(lab, arguments, timeout=None, exclusive=True, **options):
-    """Run mpirun to its end on this process's own terminal and return its exit status.
+    """Run mpirun on this process's terminal and return its exit status.
 
-    When the lab is `exclusive` to this run, what survives mpirun is killed. mpirun is
-    the terminal's foreground group meanwhile, so that Ctrl-C reaches it exactly once.
+    If the lab is `exclusive` to this run, processes that survive mpirun are killed. mpirun is the
+    terminal's foreground group, so that Ctrl-C reaches it exactly once.
     """
     before = lab.processes()
     process = start(lab, arguments, **options)
@@ -288,13 +287,13 @@ def run_attached(lab, arguments, timeout=None, exclusive=True, **options):
 
 
 def _give_terminal(group):
-    """Make `group` the terminal's foreground group if we are; the terminal, or None."""
+    """Make `group` the terminal's foreground group if we are; return the terminal, or None."""
     try:
         if os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp():
             os.tcsetpgrp(0, group)
             return 0
     except OSError:
-        pass  # no controlling terminal: there is nothing to hand over
+        pass  # no controlling terminal
     return None
 
 

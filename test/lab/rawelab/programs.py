@@ -10,7 +10,7 @@ VERIFY = "test/lab/verify/rawe-verify"
 
 
 def find_build(build=None):
-    """The build directory given, ./build, or the one of this source tree; it has the component."""
+    """Return the given build directory, ./build, or that of this source tree."""
     if build is None:
         build = launch.find_build() or Path(__file__).resolve().parents[3] / "build"
     launch.component_path(build)
@@ -18,7 +18,7 @@ def find_build(build=None):
 
 
 def program(build, path):
-    """A program in the build directory."""
+    """Return the path of a program in the build directory."""
     full = Path(build).resolve() / path
     if not full.exists():
         raise LabError(f"{full} is missing: build first (`make`)")

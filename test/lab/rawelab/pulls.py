@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random pulls of a running lab's cables, decided by a seed: one NIC of one host at a time."""
+"""Pulls a running lab's cables at random, one NIC of one host at a time, decided by a seed."""
 
 import random
 import threading
 import time
 
 WAYS = ("cable", "silence", "one way")
-LEAST_SECONDS, MOST_SECONDS = 0.02, 10.0  # that a cable is out
-SETTLE_SECONDS = 3.0  # until a job has started: what is down then is not used at all
+LEAST_SECONDS, MOST_SECONDS = 0.02, 10.0  # duration of a pull
+SETTLE_SECONDS = 3.0  # for the job to start, which ignores interfaces that are down by then
 
 
 def plan(seed, count, seconds, hosts, nics):
-    """[(when it is pulled, for how long, host, nic, way)]: each is in again before the next."""
+    """Return [(start, duration, host, nic, way)]; pulls do not overlap."""
     chance = random.Random(seed)
     slot = (seconds - SETTLE_SECONDS) / count
     pulls = []
     for i in range(count):
         begin = SETTLE_SECONDS + i * slot + chance.uniform(0, slot / 4)
-        # As many short ones as long ones: what has to be told apart are milliseconds and seconds.
+        # Logarithmic, because durations of milliseconds and of seconds have different effects.
         most = min(MOST_SECONDS, slot / 2)
         length = LEAST_SECONDS * (most / LEAST_SECONDS) ** chance.random()
         pulls.append(
@@ -27,7 +27,7 @@ def plan(seed, count, seconds, hosts, nics):
 
 
 def pull(lab, host, nic, way):
-    """Take a NIC off its network: the carrier is lost, or frames both ways, or those to it."""
+    """Disconnect a NIC: it loses its carrier, or all frames, or the frames to it."""
     if way == "cable":
         lab.link_down(host, nic)
     elif way == "silence":
@@ -37,7 +37,7 @@ def pull(lab, host, nic, way):
 
 
 def mend(lab, host, nic, way):
-    """Put it back, with the faults that the lab's wire has."""
+    """Connect it again, with the faults of the lab's wire."""
     if way == "cable":
         lab.link_up(host, nic)
     else:
@@ -46,7 +46,7 @@ def mend(lab, host, nic, way):
 
 
 class Puller:
-    """Carries a plan out in a thread of its own; `done` counts, `error` is why it has ended."""
+    """Executes a plan in its own thread; `done` counts pulls, `error` is what ended it."""
 
     def __init__(self, lab, pulls, say=print):
         self.lab, self.pulls, self.say = lab, pulls, say
@@ -65,7 +65,7 @@ class Puller:
         self._thread.join()
 
     def _until(self, when):
-        """Wait until that time since the start; False: it is over."""
+        """Wait until this time after the start. Returns false if the end comes first."""
         return not self._stop.wait(max(0.0, self._start + when - time.monotonic()))
 
     def _run(self):
@@ -82,5 +82,5 @@ class Puller:
                 self._until(now + length)
                 mend(self.lab, host, nic, way)
                 self.done += 1
-        except Exception as error:  # noqa: BLE001 (reported where the thread is waited for)
+        except Exception as error:  # noqa: BLE001 (the thread's owner reports it)
             self.error = error

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The note a lab leaves in /run/rawe-lab, so that anybody can find, enter and remove it.
+"""The record of a lab in /run/rawe-lab, by which any process can find, enter and remove it.
 
-It is written before the first namespace exists and deleted after the last one is gone: a lab
-whose owner was killed with SIGKILL can always be found again. `/run/rawe-lab/<name>/` beside it
-holds the lab's files (host table, host file, session directories of Open MPI).
+It is written before the first namespace exists and deleted after the last one is removed, so that a
+lab can be found when its owner was killed with SIGKILL. `/run/rawe-lab/<name>/` holds the lab's
+files (host table, host file, session directories of Open MPI).
 """
 
 import json
@@ -17,13 +17,13 @@ ROOT = Path("/run/rawe-lab")
 
 
 def lock_path():
-    """File that serialises what labs must not do at once."""
+    """Return the lock file for operations that labs must not do at the same time."""
     ROOT.mkdir(mode=0o755, exist_ok=True)
     return ROOT / ".lock"
 
 
 def directory(name):
-    """The lab's own directory."""
+    """Return the lab's directory."""
     return ROOT / name
 
 
@@ -32,17 +32,17 @@ def _record_path(name):
 
 
 def process_start(pid):
-    """Start time of a process in clock ticks since boot, or None: tells a reused pid apart."""
+    """Return the start time of a process in clock ticks since boot, or None."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The command name in parentheses may contain anything; field 22 counts from behind it.
+    # The command name in parentheses may contain anything; field 22 is found from its end.
     return int(stat.rpartition(")")[2].split()[19])
 
 
 def create(name, spec, namespaces):
-    """Claim a name for a lab of this process; LabError when another lab has it."""
+    """Claim a name for a lab of this process; raise LabError if another lab has it."""
     lock_path()
     content = {
         "name": name,
@@ -63,7 +63,7 @@ def create(name, spec, namespaces):
 
 
 def release_owner(name):
-    """Let a lab outlive this process: it stays until `lab down` removes it."""
+    """Let a lab outlive this process, until `lab down` removes it."""
     content = load(name)
     content["owner_pid"] = None
     content["owner_start"] = None
@@ -73,7 +73,7 @@ def release_owner(name):
 
 
 def load(name):
-    """The record of a lab; LabError when there is none of that name."""
+    """Return the record of a lab; raise LabError if there is no such lab."""
     try:
         return json.loads(_record_path(name).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -87,14 +87,14 @@ def load(name):
 
 
 def names():
-    """Names of all labs on this machine."""
+    """Return the names of all labs on this machine."""
     if not ROOT.is_dir():
         return []
     return sorted(path.stem for path in ROOT.glob("*.json"))
 
 
 def state(content):
-    """`running` (its owner lives), `up` (stays until taken down) or `stale` (owner died)."""
+    """Return `running` (its owner lives), `up` (until taken down) or `stale` (its owner died)."""
     if content["owner_pid"] is None:
         return "up"
     if process_start(content["owner_pid"]) == content["owner_start"]:
@@ -103,7 +103,7 @@ def state(content):
 
 
 def delete(name):
-    """Forget a lab whose namespaces are gone."""
+    """Delete the record of a lab whose namespaces are removed."""
     shutil.rmtree(directory(name), ignore_errors=True)
     _record_path(name).unlink(missing_ok=True)
     _record_path(name).with_suffix(".new").unlink(missing_ok=True)

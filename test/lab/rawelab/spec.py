@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a lab should look like: the options of the command line, checked, and the names."""
+"""The specification of a lab: the options of the command line, checked, and the names."""
 
 import random
 import re
@@ -13,10 +13,10 @@ MTU_MAX = 65535
 HOSTS_MAX = 1000
 NICS_MAX = 16
 TOPOLOGIES = ("pair", "switch", "wire")
-# What the hosts' NICs do with batches (TSO, GSO, UDP segmentation) and received frames:
-# whole: pass batches on as they are, as virtual NICs do; nothing is merged
-# cut: batches leave as frames, and the receiver merges frames (GRO), as real NICs do
-# plain: no offloads at all, checksums included
+# How the hosts' NICs handle batches (TSO, GSO, UDP segmentation) and received frames:
+# whole: batches pass unchanged, as with virtual NICs; nothing is merged
+# cut: batches leave as frames, and the receiver merges frames (GRO), as with real NICs
+# plain: no offloads, not even checksums
 NIC_KINDS = ("whole", "cut", "plain")
 # `<name>-h999` must fit the 64 bytes of a host name, `rawe-<name>-h999` a file name.
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,30}[a-z0-9]|[a-z]")
@@ -24,7 +24,7 @@ RATE_PATTERN = re.compile(r"(\d+(?:\.\d+)?)(k|m|g)bit", re.IGNORECASE)
 
 
 def parse_percent(text):
-    """Turn `1%`, `1` or `0.5 %` into a share in percent; LabError outside 0..100."""
+    """Parse `1%`, `1` or `0.5 %` as a share in percent; raise LabError outside 0..100."""
     try:
         value = float(str(text).strip().rstrip("%").strip())
     except ValueError as error:
@@ -35,7 +35,7 @@ def parse_percent(text):
 
 
 def parse_rate(text):
-    """Turn `1gbit`, `100mbit`, `500kbit` into bits per second."""
+    """Parse `1gbit`, `100mbit` or `500kbit` as bits per second."""
     match = RATE_PATTERN.fullmatch(str(text).strip())
     if match is None or float(match.group(1)) <= 0:
         raise LabError(f"rate {text!r} is not understood; write it as 500kbit, 100mbit or 1gbit")
@@ -44,30 +44,30 @@ def parse_rate(text):
 
 
 def random_name():
-    """Four syllables a person can read out; letters only, host names carry numbers behind it."""
+    """Return four readable syllables; letters only, because host names append numbers."""
     chooser = random.SystemRandom()
     return "".join(chooser.choice("bdfgklmnprstvz") + chooser.choice("aeiou") for _ in range(4))
 
 
 @dataclass
 class LabSpec:
-    """The shape of a lab. `name` and `topology` are filled in by resolve()."""
+    """The shape of a lab. resolve() sets `name` and `topology`."""
 
     hosts: int = 2
-    # pair: two hosts wired directly; switch: a bridge for each NIC number; wire: rawe-wire, which
-    # switches in user space and can do more harm.
+    # pair: two directly connected hosts; switch: a bridge for each NIC number; wire: rawe-wire, a
+    # switch in user space with more kinds of faults.
     topology: str = None
     mtu: int = 1500
-    nics: int = 1  # data NICs a host, beside the control network
-    nic: str = None  # one of NIC_KINDS; whole, at a wire plain, unless said otherwise
+    nics: int = 1  # data NICs per host, in addition to the control network
+    nic: str = None  # one of NIC_KINDS; default: whole, at a wire plain
     loss: float = 0.0  # percent of frames lost on their way into each host
     rate: str = None  # line rate of every NIC and switch port
     buffer: int = 128 * 1024  # bytes a switch port can hold when `rate` is set
-    wire: str = None  # faults of the wire towards each host, see wire.py
+    wire: str = None  # faults of the wire to each host, see wire.py
     name: str = None
 
     def resolve(self):
-        """Fill in the defaults that depend on others and check every value; returns self."""
+        """Set the defaults that depend on others, and check every value; return self."""
         if self.name is None:
             self.name = random_name()
         if NAME_PATTERN.fullmatch(self.name) is None:
@@ -110,13 +110,13 @@ class LabSpec:
             raise LabError(f"--{what} {value} is outside {low}..{high}")
 
     def as_dict(self):
-        """The fields as a dictionary, for the lab's record."""
+        """Return the fields as a dictionary, for the lab's record."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Nic:
-    """One data NIC of a host, under the names it has inside the host and at the switch."""
+    """A data NIC of a host, with its names inside the host and at the switch."""
 
     index: int
     host: int
@@ -133,12 +133,12 @@ class Nic:
 
     @property
     def mac(self):
-        """MAC address: locally administered, tells NIC and host when seen in a capture."""
+        """MAC address, locally administered; shows NIC and host in a capture."""
         return f"02:72:61:{self.index:02x}:{(self.host + 1) >> 8:02x}:{(self.host + 1) & 255:02x}"
 
     @property
     def address(self):
-        """IPv4 address; the subnet is a /16 for each NIC number."""
+        """IPv4 address; each NIC number has a /16 subnet."""
         return f"10.{81 + self.index}.{(self.host + 1) >> 8}.{(self.host + 1) & 255}"
 
 
@@ -152,7 +152,7 @@ class Host:
 
     @property
     def name(self):
-        """Host name, unique among labs, since Open MPI names session directories after it."""
+        """Host name, unique among labs, because Open MPI names session directories after it."""
         return f"{self.lab}-h{self.index}"
 
     @property
@@ -172,7 +172,7 @@ class Host:
 
 
 def hosts_of(spec):
-    """The hosts that a resolved LabSpec describes."""
+    """Return the hosts of a resolved LabSpec."""
     return [
         Host(spec.name, host, tuple(Nic(nic, host) for nic in range(spec.nics)))
         for host in range(spec.hosts)
@@ -180,12 +180,12 @@ def hosts_of(spec):
 
 
 def switch_netns(spec):
-    """Name of the namespace that holds the lab's bridges and its wire."""
+    """Return the name of the namespace with the lab's bridges and wire."""
     return f"rawe-{spec.name}-sw"
 
 
 def wire_ends(spec):
-    """(namespace, device, is a switch port) of every end of every data cable."""
+    """Return (namespace, device, is a switch port) for each end of each data cable."""
     ends = []
     for host in hosts_of(spec):
         for nic in host.nics:

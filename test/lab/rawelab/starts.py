@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Watches the start of a job: where its ranks stand, by gdb, if it takes too long."""
+"""Watches the start of a job, and shows backtraces of its ranks if it takes too long."""
 
 import subprocess
 import threading
@@ -10,7 +10,7 @@ GDB_SECONDS = 60
 
 
 def backtraces(lab, program):
-    """What gdb says of each process of a program that runs on the lab's hosts."""
+    """Yield gdb's backtraces of each process of a program on the lab's hosts."""
     for pid in sorted(lab.processes()):
         try:
             if Path(f"/proc/{pid}/exe").readlink() != Path(program).resolve():
@@ -30,7 +30,7 @@ def backtraces(lab, program):
 
 
 class StartWatcher:
-    """Says where all ranks stand if there is no `started` file after these seconds."""
+    """Shows backtraces of all ranks if the file `started` does not exist after these seconds."""
 
     def __init__(self, lab, program, started, seconds, say=print):
         self.lab, self.program, self.started = lab, program, Path(started)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The user-space wire of a lab (test/lab/wire): starts it, and talks to its control socket.
+"""Starts the user-space wire of a lab (test/lab/wire), and uses its control socket.
 
-Faults are written as a list of KEY=VALUE with commas or blanks between them, or `none`:
+Faults are `none`, or a list of KEY=VALUE, separated by commas or blanks:
 
   delay=1ms             of every frame           loss=1%          each frame independently
   reorder=20%:1ms       held back for up to 1 ms burst=0.1%:50ms  bursts of loss, or 0.1%:20 frames
@@ -27,7 +27,7 @@ ANSWER_SECONDS = 60
 
 
 def find_program(build=None):
-    """The path of rawe-wire in a build directory: the one given, ./build, or that beside us."""
+    """Return the path of rawe-wire in the given build directory, ./build, or our source tree's."""
     beside = Path(__file__).resolve().parents[3] / "build"
     builds = [Path(build)] if build is not None else [Path("build"), beside]
     for one in builds:
@@ -41,13 +41,13 @@ def find_program(build=None):
 
 
 def _share(text):
-    """`1%` or `1`, as a probability."""
+    """Parse `1%` or `1` as a probability."""
     number = float(re.fullmatch(r"(\d+(?:\.\d*)?)%?", text).group(1)) / 100
     return number if number <= 1 else None
 
 
 def _scaled(units, most):
-    """A function that reads a number with one of these units, above 0 and up to `most`, or 0."""
+    """Return a function that parses a number with one of these units, from 0 to `most`."""
 
     def read(text):
         number, unit = re.fullmatch(r"(\d+(?:\.\d*)?)([A-Za-z]*)", text).groups()
@@ -81,7 +81,7 @@ def _blackout(value):
     return (length_ns, every_ns) if not again or every_ns > length_ns else None
 
 
-# What a fault is in the settings of wire/wire.h, how its value is read, and written.
+# Each fault with its settings of wire/wire.h, its parser, and a description of its values.
 FAULTS = {
     "loss": (["loss"], _share, "a percentage as 1%"),
     "burst": (
@@ -110,7 +110,7 @@ FAULTS = {
 
 
 def words_of(faults):
-    """A list of faults as the wire takes it, NAME=NUMBER; LabError when it makes no sense."""
+    """Return a list of faults in the form of the wire, NAME=NUMBER; raise LabError if invalid."""
     result = []
     for word in re.split(r"[,\s]+", faults):
         key, equals, value = word.partition("=")
@@ -136,19 +136,19 @@ def words_of(faults):
 
 
 def socket_path(directory):
-    """The control socket of the lab with this directory."""
+    """Return the control socket of the lab with this directory."""
     return directory / "wire.sock"
 
 
 def start(spec, ports, netns, directory, build):
-    """Start the wire of a lab in its switch's namespace; returns its Popen once it forwards."""
+    """Start the wire of a lab in its switch's namespace; return its Popen once it forwards."""
     argv = ["ip", "netns", "exec", netns, find_program(build), "--control", socket_path(directory)]
     for nic in ports:
         argv += ["--port", f"{nic.port}={nic.mac}/{nic.index}"]
     log = directory / "wire.log"
     with open(log, "w", encoding="utf-8") as errors:
-        # Its own process group: a Ctrl-C is for the lab, which ends the wire with its namespaces.
-        # But the session of the ranks: see launch.environment().
+        # Its own process group, because Ctrl-C is for the lab, which ends the wire with its
+        # namespaces; but the session of the ranks, see launch.environment().
         process = subprocess.Popen(
             [str(word) for word in argv],
             stdin=subprocess.DEVNULL,
@@ -169,7 +169,7 @@ def start(spec, ports, netns, directory, build):
 
 
 def ask(directory, request):
-    """Send one request to the wire and return the lines of its answer; LabError if it refuses."""
+    """Send a request to the wire; return the lines of its answer, or raise LabError."""
     path = socket_path(directory)
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
@@ -201,7 +201,7 @@ def change(directory, ports, direction, faults):
 
 
 def counters(directory):
-    """All counters: {(port, direction): {name: number}}, those of the whole wire under None."""
+    """Return all counters: {(port, direction): {name: number}}, the whole wire's under None."""
     result = {}
     for line in ask(directory, "show"):
         pairs = dict(word.split("=", 1) for word in line.split() if "=" in word)

@@ -8,10 +8,9 @@
 
     all:     h0 ctl0 -- h0c [ctl] h1c -- ctl0 h1
 
-The control network carries what belongs to mpirun itself (launch, I/O of the ranks, abort), so
-that a test can cut, slow or shrink the data NICs without cutting mpirun off from its hosts. The
-bridges and the wire live in a namespace of their own: nothing of a lab is ever in the root
-namespace.
+The control network carries mpirun's own traffic (launch, I/O of the ranks, abort), so that a test
+can disturb the data NICs without disconnecting mpirun from its hosts. The bridges and the wire have
+their own namespace: nothing of a lab is in the root namespace.
 """
 
 import fcntl
@@ -29,22 +28,22 @@ CONTROL_BRIDGE = "ctl"
 KILL_ROUNDS = 50
 KILL_PAUSE_SECONDS = 0.1
 CARRIER_SECONDS = 60
-# Peers are known from the start, there is no IPv6: an idle lab's network is silent.
+# An idle lab's network is silent: neighbor entries are static, and there is no IPv6.
 QUIET = "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6"
 
 
 def namespaces(spec):
-    """Every namespace that belongs to a lab, the switch last."""
+    """Return all namespaces of a lab, the switch's last."""
     return [host.netns for host in hosts_of(spec)] + [switch_netns(spec)]
 
 
 def existing_namespaces():
-    """Names of all network namespaces of this machine."""
+    """Return the names of all network namespaces of this machine."""
     return {line.split()[0] for line in run(["ip", "netns", "list"]).stdout.splitlines() if line}
 
 
 def _add_namespace(netns, lock_path):
-    # `ip netns add` mounts /run/netns on its first use, and two at once trip over each other.
+    # `ip netns add` mounts /run/netns on its first use, and fails if two do so at once.
     with open(lock_path, "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         run(["ip", "netns", "add", netns])
@@ -53,7 +52,7 @@ def _add_namespace(netns, lock_path):
 
 
 def _link_lines(spec, host, switch):
-    """The `ip` commands, run inside the host, that create its cables."""
+    """Return the `ip` commands, run inside the host, that create its cables."""
     lines = [
         f"link add {CONTROL_DEVICE} address {host.control_mac} type veth "
         f"peer name h{host.index}c netns {switch}"
@@ -70,7 +69,7 @@ def _link_lines(spec, host, switch):
 
 
 def _address_lines(host, hosts):
-    """The `ip` commands that address a host's NICs, raise them and introduce the peers."""
+    """Return the `ip` commands that set a host's addresses and neighbors, and take its NICs up."""
     lines = [
         f"address add {host.control_address}/16 dev {CONTROL_DEVICE}",
         f"link set {CONTROL_DEVICE} up",
@@ -93,7 +92,7 @@ def _address_lines(host, hosts):
 
 
 def _switch_lines(spec, hosts):
-    """The `ip` commands, run inside the switch's namespace, that plug everything together."""
+    """Return the `ip` commands, run inside the switch's namespace, that connect all hosts."""
     bridge = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
     lines = [f"link add {CONTROL_BRIDGE} {bridge}", f"link set {CONTROL_BRIDGE} up"]
     lines += [f"link set h{host.index}c master {CONTROL_BRIDGE} up" for host in hosts]
@@ -108,7 +107,7 @@ def _switch_lines(spec, hosts):
 
 
 def _wait_for_carrier(host):
-    """Wait until every NIC of a host is operational, which the kernel notes with some delay."""
+    """Wait until every NIC of a host is operational, which takes the kernel some time."""
     deadline = time.monotonic() + CARRIER_SECONDS
     while True:
         links = json.loads(run(["ip", "-n", host.netns, "-json", "link", "show"]).stdout)
@@ -126,9 +125,9 @@ def _wait_for_carrier(host):
 
 
 def build(spec, lock_path, directory, build_directory):
-    """Create everything `spec` describes; on failure the caller removes what there is.
+    """Create all parts of a lab; on failure, the caller removes them.
 
-    Returns the Popen of the wire, or None. It ends with its namespace; the caller waits for it.
+    Returns the Popen of the wire, or None. It ends with its namespace, and the caller waits for it.
     """
     wire_process = None
     hosts = hosts_of(spec)
@@ -156,7 +155,7 @@ def build(spec, lock_path, directory, build_directory):
 
 
 def processes(netns_names):
-    """Process ids inside the given namespaces, as the root namespace counts them."""
+    """Return the ids of the processes inside the given network namespaces."""
     present = existing_namespaces()
     pids = []
     for netns in netns_names:
@@ -166,7 +165,7 @@ def processes(netns_names):
 
 
 def kill_processes(netns_names, spare=()):
-    """SIGKILL every process inside the given namespaces but `spare`; wait until they are gone."""
+    """SIGKILL all processes inside the given namespaces except `spare`; wait for their end."""
     for _ in range(KILL_ROUNDS):
         pids = [pid for pid in processes(netns_names) if pid not in spare]
         if not pids:
@@ -184,7 +183,7 @@ def kill_processes(netns_names, spare=()):
 
 
 def remove(netns_names):
-    """End what runs in the namespaces and delete them; those that do not exist are no error."""
+    """End all processes in the namespaces and delete them; ignore those that do not exist."""
     kill_processes(netns_names, spare=(os.getpid(),))
     present = existing_namespaces()
     for netns in netns_names:

@@ -1,22 +1,22 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * away: what happens while a process is outside of MPI. Rank 0 sends rank 1 a burst of messages,
+ * away: communication while a process is outside of MPI. Rank 0 sends rank 1 a burst of messages,
  * then
  *
- *   sender    rank 0 stays away from MPI until rank 1 has received the whole burst
- *   blocking  the same after MPI_Send of each message: what is complete must not depend on MPI
- *   receiver  rank 1 stays away, until all of rank 0's sends are complete, and receives afterwards
- *   put       the burst is one long message, which is PUT. Rank 1 stays away once it has named the
- *             memory for it, until rank 0 is done
- *   posted    rank 1 posts its receives, then stays away until all of rank 0's sends are complete
- *   matched   rank 0 calls MPI_Ssend, their first contact; rank 1 stays away once it has received
- *   sum       rank 1 begins MPI_Iallreduce, COUNT of them, and stays away until rank 0 has the sums
+ *   sender    rank 0 stays outside of MPI until rank 1 has received the whole burst
+ *   blocking  as sender, but by MPI_Send: completed sends must not depend on further MPI calls
+ *   receiver  rank 1 stays outside until all sends of rank 0 are complete, and receives afterwards
+ *   put       the burst is one long message, which is PUT. Rank 1 stays outside, once it has offered
+ *             its memory, until rank 0 is done
+ *   posted    rank 1 posts its receives, then stays outside until all sends of rank 0 are complete
+ *   matched   rank 0 calls MPI_Ssend, their first contact; rank 1 stays outside after its receive
+ *   sum       rank 1 starts COUNT MPI_Iallreduces, and stays outside until rank 0 has the sums
  *
- * Who is waited for makes FILE, which both have to see. Who is away comes back after SECONDS, and
- * says whether what it waited for was done before.
+ * The other process creates FILE, which both must see. The process outside returns when it sees
+ * FILE, or after SECONDS, and prints which. Every byte is checked.
  *
- * Usage: away sender|blocking|receiver|put|posted|matched|sum FILE SECONDS COUNT BYTES. Every byte is checked.
+ * Usage: away sender|blocking|receiver|put|posted|matched|sum FILE SECONDS COUNT BYTES
  */
 #include <mpi.h>
 #include <stdbool.h>
@@ -31,7 +31,7 @@ static unsigned char expected(int message, int at)
     return (unsigned char)(message * 31 + at * 7 + at / 256);
 }
 
-/** Outside MPI until the file exists, or the time is up. */
+/** Stay outside of MPI until the file exists or the time is up. */
 static void stay_away(const char *file, double seconds, const char *what)
 {
     const struct timespec pause = {0, 1000000};
@@ -91,7 +91,7 @@ static void receive_burst(unsigned char *buffer, int count, int bytes)
     }
 }
 
-/** What says that the message is matched goes another way than the message itself. */
+/** The acknowledgement of the match uses another path than the message itself. */
 static void match_at_first_contact(int rank, unsigned char *buffer, int bytes, const char *file,
                                    double seconds)
 {
@@ -104,7 +104,7 @@ static void match_at_first_contact(int rank, unsigned char *buffer, int bytes, c
     stay_away(file, seconds, "matched while away");
 }
 
-/** Rank 1 has matched the long message and asked for its data once it has the short one behind. */
+/** When rank 1 has the short message, it has matched the long one and requested its data. */
 static void put_to_receiver_away(int rank, unsigned char *buffer, int bytes, const char *file,
                                  double seconds)
 {
@@ -126,7 +126,7 @@ static void put_to_receiver_away(int rank, unsigned char *buffer, int bytes, con
     check(buffer, 0, bytes);
 }
 
-/** Rank 1 need not call MPI for it. */
+/** Receive without MPI calls of rank 1. */
 static void receive_away(int rank, unsigned char *buffers, MPI_Request *requests, int count,
                          int bytes, const char *file, double seconds)
 {
@@ -202,7 +202,7 @@ int main(int argc, char **argv)
         free(requests);
         return 0;
     }
-    /* Connections are made, and batches tried, before it matters. */
+    /* Establish connections, and test batches, first. */
     for (int i = 0; i < 3; i++) {
         if (rank == 0) {
             send_burst(buffers, requests, 1, bytes, 0);

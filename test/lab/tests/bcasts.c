@@ -1,29 +1,31 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Collectives in many ways, each byte checked. Usage: bcasts WHAT [COUNT]
+ * Collectives of many kinds, each byte checked. Usage: bcasts WHAT [COUNT]
  *
- *   sizes     all roots, contiguous and not, up to beyond a frame
- *   long [N]  the same, up to beyond what goes by multicast; sharing no buffer. Up to N bytes [all] members
- *             take the root's content in another shape, which Open MPI's own algorithms cut differently
- *   scatters  all roots, of every shape, up to beyond what goes by multicast; Allgathers as well
- *   loop      COUNT Bcasts of 64 bytes from one root, then from each by turns
- *   types     Reductions of all types and operations, in place and not, of the user's own as well
- *   handles   Reductions with operations and types whose handles differ between ranks
- *   sums      COUNT Allreduces, and nothing else
- *   barriers  COUNT Barriers, and nothing else
- *   shares    COUNT Reduce_scatters of both kinds, and nothing else
- *   parts COUNT BYTES   COUNT Scatters of as many bytes to each rank, and nothing else
- *   wholes COUNT BYTES  COUNT Allgathers of as many bytes of each rank, and nothing else
- *   late [N]  a rank enters seconds after the others; then another computes while it is a root; Bcasts of
- *             N bytes [1000]
+ *   sizes     all roots, contiguous or with gaps, to more than a frame
+ *   long [N]  Bcasts longer than what is multicast. Up to N bytes [all], members receive the root's
+ *             data with another datatype, which Open MPI's own algorithms split differently
+ *   scatters  all roots and shapes, longer than what is multicast; also Allgathers
+ *   loop      COUNT Bcasts of 64 bytes from one root, then from each root in turn
+ *   types     reductions of all types and operations, in place or not; also user-defined ones
+ *   handles   reductions with operations and types whose handles differ between ranks
+ *   sums      COUNT Allreduces, nothing else
+ *   barriers  COUNT Barriers, nothing else
+ *   shares    COUNT Reduce_scatters of both kinds, nothing else
+ *   parts COUNT BYTES   COUNT Scatters of this many bytes to each rank, nothing else
+ *   wholes COUNT BYTES  COUNT Allgathers of this many bytes of each rank, nothing else
+ *   late [N]  a rank enters seconds after the others; then another root computes; Bcasts of N bytes
+ *             [1000]
  *   dups      COUNT communicators: dup, split, all three calls, free
- *   ten       ten communicators at once, in turns
- *   last      the last Bcast is followed by MPI_Finalize alone
- *   endless [N] until something ends it; Bcasts of N bytes [100]
- *   away FILE many Bcasts, then the root is outside of MPI until the last member, which has them all,
- *             has made the file
- *   truncates N  the root sends N bytes, and the others take half of them: MPI_ERR_TRUNCATE
+ *   ten       ten communicators at once, in turn
+ *   last      the last call before MPI_Finalize is a collective
+ *   ends      the last call before MPI_Finalize is a Bcast of rank 0
+ *   steady FILE BYTES  Bcasts until FILE exists
+ *   endless [N] endless Bcasts of N bytes [100]
+ *   away FILE many Bcasts, then the root stays outside of MPI until the last member, which has
+ *             received all of them, creates FILE
+ *   truncates N  the root sends N bytes, and the others receive half of them: MPI_ERR_TRUNCATE
  */
 #include "bcasts.h"
 
@@ -37,10 +39,10 @@
 #define BYTES_MAX (5 << 20)
 #define SCATTERED_BYTES_MOST 1468 /* by multicast */
 #define GATHERED_BYTES_MOST 8192
-#define WARM_UP 16 /* calls before a communicator's go by multicast */
+#define WARM_UP 16 /* calls, after which a communicator uses multicast */
 
 int rank, ranks;
-static int number, part_bytes; /* of the command line, or what is usual */
+static int number, part_bytes; /* from the command line, or defaults */
 static const char *file;
 
 void fail(const char *what, int at)
@@ -55,7 +57,7 @@ static unsigned char byte_of(unsigned salt, int i)
     return (unsigned char)(salt * 31u + (unsigned)i * 7u + ((unsigned)i >> 8));
 }
 
-/** Broadcast bytes that depend on the salt, and check them and what is behind. */
+/** Broadcast bytes that depend on the salt; check them, and the byte after the buffer. */
 static void bcast(MPI_Comm comm, int root, int bytes, unsigned salt)
 {
     static unsigned char buffer[BYTES_MAX + 8];
@@ -91,7 +93,7 @@ static void sum(MPI_Comm comm, unsigned salt)
     }
 }
 
-/** Its hosts have one clock: nobody has left before all have entered. */
+/** Check by the common clock of the hosts that no rank leaves before all have entered. */
 static void barrier(MPI_Comm comm)
 {
     struct timespec time;
@@ -122,7 +124,7 @@ void warm_up(void)
     }
 }
 
-/** Every second int of a vector, from a buffer that does not begin with it. */
+/** Broadcast every second int of a vector that starts inside its buffer. */
 static void bcast_vector(int root, int count, unsigned salt)
 {
     int *buffer = malloc((size_t)(2 * count + 2) * sizeof(int));
@@ -141,9 +143,9 @@ static void bcast_vector(int root, int count, unsigned salt)
         }
     }
     MPI_Type_free(&type);
-    /* The others take the same content in another shape. */
+    /* The others receive the same data with another datatype. */
     if (number != 0 && 2 * count * (int)sizeof(int) > number) {
-        /* 5.0's han fails then, over btl/tcp as well */
+        /* han of 5.0 fails here, over btl/tcp too */
     } else if (rank == root) {
         MPI_Bcast(buffer, 2 * count, MPI_INT, root, MPI_COMM_WORLD);
     } else {
@@ -181,7 +183,7 @@ static void sizes(void)
     }
 }
 
-/** Each size with roots by turns, and some in a row from one root. */
+/** Broadcast each size from all roots in turn, then several times from one root. */
 static void long_ones(void)
 {
     static const int some[] = {1500,    2000,    2841,    4096,    8192,          16384,
@@ -204,10 +206,10 @@ static void long_ones(void)
     }
 }
 
-/** What Scatters differ in, as bits. */
+/** Variants of Scatters, as bits. */
 enum { ROOT_HAS_GAPS = 1, OTHERS_HAVE_GAPS = 2, IN_PLACE = 4, SHAPES = 8 };
 
-/** Scatter `count` ints to each rank, and check them and what is between and behind. */
+/** Scatter `count` ints to each rank; check them, the gaps, and the int after the buffer. */
 static void scatter(MPI_Comm comm, int root, int count, unsigned shape, unsigned salt)
 {
     const int from_stride = (shape & ROOT_HAS_GAPS) != 0 ? 2 : 1;
@@ -245,7 +247,7 @@ static void scatter(MPI_Comm comm, int root, int count, unsigned shape, unsigned
     free(to);
 }
 
-/** Allgather `count` ints of each rank; the rest as above. */
+/** Allgather `count` ints of each rank; check as scatter(). */
 static void allgather(MPI_Comm comm, int count, unsigned shape, unsigned salt)
 {
     const int from_stride = (shape & ROOT_HAS_GAPS) != 0 ? 2 : 1;
@@ -312,7 +314,7 @@ static void scatters(void)
     }
 }
 
-/** Scatters and nothing else, of bytes. */
+/** Scatter bytes, nothing else. */
 static void parts(void)
 {
     unsigned char *from = malloc((size_t)ranks * (size_t)part_bytes),
@@ -334,7 +336,7 @@ static void parts(void)
     free(to);
 }
 
-/** Allgathers and nothing else, of bytes. */
+/** Allgather bytes, nothing else. */
 static void wholes(void)
 {
     unsigned char *to = malloc((size_t)ranks * (size_t)part_bytes),
@@ -355,7 +357,7 @@ static void wholes(void)
     free(to);
 }
 
-/** Reduce_scatters of both kinds by turns. */
+/** Alternate between both kinds of Reduce_scatter. */
 static void shares(void)
 {
     int ones[RANKS_MAX], in[RANKS_MAX], out = -1;
@@ -364,7 +366,7 @@ static void shares(void)
         ones[i] = in[i] = 1;
     }
     for (int i = 0; i < number; i++) {
-        if (i / 8 % 2 == 0) { /* Open MPI's of blocks is a Reduce and a Scatter: it comes later */
+        if (i / 8 % 2 == 0) { /* first, because Open MPI's other one is a Reduce and a Scatter */
             MPI_Reduce_scatter(in, &out, ones, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
         } else {
             MPI_Reduce_scatter_block(in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
@@ -401,7 +403,7 @@ static void late(void)
     }
     if (rank == 2) {
         bcast(MPI_COMM_WORLD, 2, number / 10, 1);
-        sleep(3); /* outside of MPI: what got lost has to be repaired all the same */
+        sleep(3); /* outside of MPI: losses must be repaired nevertheless */
     } else {
         bcast(MPI_COMM_WORLD, 2, number / 10, 1);
     }
@@ -497,7 +499,7 @@ static void last(void)
     }
 }
 
-/** The last call of each rank is a Bcast of rank 0's. */
+/** Make a Bcast of rank 0 the last call of each rank. */
 static void ends(void)
 {
     warm_up();
@@ -508,7 +510,7 @@ static void ends(void)
     bcast(MPI_COMM_WORLD, 0, 4, 77);
 }
 
-/** Until a file is there; rank 0 says each second that Bcasts go on. */
+/** Broadcast until the file exists; each second, rank 0 prints that Bcasts continue. */
 static void steady(void)
 {
     double said = MPI_Wtime();
@@ -542,7 +544,7 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-        int number; /* if none is given */
+        int number; /* default */
     } all[] = {
         {"sizes", sizes, 0},      {"long", long_ones, 0},   {"scatters", scatters, 0},
         {"loop", loop, 1000},     {"types", types, 0},      {"sums", sums, 1000},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What bcasts.c and reductions.c have in common. */
+/* Shared parts of bcasts.c and reductions.c. */
 #ifndef BCASTS_H
 #define BCASTS_H
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the lab's tests share: options, labs that go away, the programs they run."""
+"""Shared parts of the lab's tests: options, labs, programs, assertions."""
 
 import re
 import signal
@@ -18,15 +18,15 @@ from rawelab import launch  # noqa: E402
 
 ETHERTYPE = 0x88B5
 RAWE = ("--mca", "btl", "rawe,self")
-# Groups of rawe-verify that Open MPI cannot do, whatever the BTL: 4.1 does not spawn over several
-# hosts ("PML modex not found"), and PRRTE of 5.0.7 corrupts its memory now and then when jobs
-# connect ("PMIX ERROR ... pmix_server_dyn.c", then "double free" of prterun).
+# Groups of rawe-verify that fail in Open MPI over any BTL: 4.1 cannot spawn over several hosts
+# ("PML modex not found"), and PRRTE of 5.0.7 sometimes corrupts its memory when jobs connect ("PMIX
+# ERROR ... pmix_server_dyn.c", then "double free" of prterun).
 BEYOND_OPEN_MPI = "spawn" if launch.open_mpi()[0] < 5 else "spawn,connect"
-HANG_SECONDS = 300  # nothing here takes a tenth of it unless it hangs, or the machine is very busy
+HANG_SECONDS = 300  # ten times what anything here takes, unless the machine is very busy
 
 
 def thorough(*values):
-    """Values of a parametrized test that --brief leaves out."""
+    """Return values of a parametrized test that --brief leaves out."""
     return pytest.param(*values, marks=pytest.mark.thorough)
 
 
@@ -34,12 +34,12 @@ def pytest_addoption(parser):
     """The options that test/run passes on."""
     parser.addoption("--build", default=str(HERE.parents[2] / "build"), help="build directory")
     parser.addoption("--instrumented", help="build directory of a component with a sanitizer")
-    parser.addoption("--long", action="store_true", help="also what takes longer")
-    parser.addoption("--brief", action="store_true", help="not what is thorough")
+    parser.addoption("--long", action="store_true", help="also long tests")
+    parser.addoption("--brief", action="store_true", help="no thorough tests")
 
 
 def pytest_configure(config):
-    """Name our marks; let SIGTERM end the run as Ctrl-C does, so that labs are removed."""
+    """Register the marks; let SIGTERM end the run as Ctrl-C does, so that labs are removed."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     config.addinivalue_line("markers", "long: runs only with --long")
     config.addinivalue_line("markers", "thorough: does not run with --brief")
@@ -47,7 +47,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out what is not asked for altogether; it is not counted as skipped."""
+    """Deselect tests that were not requested, instead of counting them as skipped."""
     instrumented = config.getoption("--instrumented") is not None
 
     def is_wanted(item):
@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture
 def make_lab(request):
-    """A function that brings up a lab, which is removed after the test."""
+    """A function that brings up a lab; the lab is removed after the test."""
     labs = []
 
     def make(**options):
@@ -101,7 +101,7 @@ def verify(request):
 
 
 def compiled(name, *others):
-    """A fixture: the path of the MPI program NAME.c, and others, of this directory."""
+    """Return a fixture: the path of an MPI program, compiled from NAME.c and others here."""
 
     @pytest.fixture(scope="session", name=name)
     def compile_program(tmp_path_factory):
@@ -132,7 +132,7 @@ away, bursts, contacts, endless, leaves, lives, numbered, pulled, shrinks, survi
 
 
 def wait_until(condition, what):
-    """Wait until a condition holds, of which `what` is the name; fail when it never does."""
+    """Wait until a condition, named `what`, holds; fail if it never does."""
     deadline = time.monotonic() + HANG_SECONDS
     while not condition():
         assert time.monotonic() < deadline, f"no {what} within {HANG_SECONDS} s"
@@ -140,7 +140,7 @@ def wait_until(condition, what):
 
 
 def show(result):
-    """What a failed run of mpirun said, for the message of an assertion."""
+    """Return the output of a run of mpirun for the message of an assertion."""
     return f"status {result.returncode}\n{result.output[-4000:]}\n{result.errors[-4000:]}"
 
 
@@ -157,9 +157,9 @@ def assert_success(result):
 
 
 def help_messages(result):
-    """The messages of the rawe BTL in Open MPI's form: texts between two dashed lines.
+    """Return the help messages of the rawe BTL: the texts between two dashed lines.
 
-    Who cannot have mpirun show them puts its name before the first one."""
+    A process that cannot pass a message to mpirun puts its name before the first line."""
     blocks, current = [], None
     for line in (result.errors + result.output).splitlines():
         dashes = re.sub(r"^\[[^]]*:\d+\] ", "", line)

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Preloaded into a process, the runtime does not tell it what rank $FORGOTTEN has published of rawe, as
- * when the answer comes too late.
+ * A library to preload: hides what rank $FORGOTTEN has published of rawe, as if the runtime
+ * answered too late.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

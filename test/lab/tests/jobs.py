@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Jobs that a test watches and hurts while they run."""
+"""Jobs that a test observes and disturbs while they run."""
 
 import re
 import subprocess
@@ -13,13 +13,13 @@ from rawelab import launch
 
 
 def assert_failure(result):
-    """The job ended with an error, without being stopped, and left no process."""
+    """The job failed without being stopped, and left no process."""
     assert_clean_end(result)
     assert result.returncode != 0, show(result)
 
 
-# The beginning of a program that runs on a host as root: `frame` is one that the job has sent from
-# there, `ours` a socket for more.
+# The start of a program that runs on a host as root: `frame` is a frame that the job sent from this
+# host, `ours` a packet socket.
 HEAR = """
 import os, signal, socket, struct, sys
 ours = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
@@ -33,7 +33,7 @@ while True:
 
 
 class Job:
-    """A running mpirun whose output is read as it comes."""
+    """A running mpirun whose output is read as it arrives."""
 
     def __init__(self, lab, build, arguments, **options):
         self.lab = lab
@@ -54,11 +54,11 @@ class Job:
                 self._news.notify_all()
 
     def said(self):
-        """Everything the job has written, for the message of an assertion."""
+        """Return the output of the job so far, for the message of an assertion."""
         return "".join(self.output + self.errors)
 
     def told_pids(self):
-        """The process ids that its ranks have told."""
+        """Return the process ids that its ranks have printed."""
         found = re.findall(r"rank (\d+) pid (\d+)", "".join(self.output))
         return {int(rank): int(pid) for rank, pid in found}
 
@@ -67,7 +67,7 @@ class Job:
         self.wait_until(lambda lines: sum(text in line for line in lines) >= count, f"{text!r}")
 
     def wait_until(self, condition, what):
-        """Wait until a condition is true of the lines of the output; `what` is its name."""
+        """Wait until a condition, named `what`, holds for the lines of the output."""
         deadline = time.monotonic() + HANG_SECONDS
         with self._news:
             while not condition(self.output):
@@ -77,7 +77,7 @@ class Job:
                 self._news.wait(min(left, 0.5))
 
     def finish(self, timeout=HANG_SECONDS):
-        """Wait for the end of mpirun, by force after `timeout`; its MpiResult."""
+        """Wait for the end of mpirun, and kill it after `timeout`; return its MpiResult."""
         timed_out = False
         try:
             self.process.wait(timeout)
@@ -95,7 +95,7 @@ class Job:
 
 
 class EndlessJob(Job):
-    """An endless job over rawe whose ranks have talked to each other."""
+    """An endless job over rawe whose ranks have exchanged messages."""
 
     def __init__(self, lab, build, endless, ranks=4, arguments=(), salt=0):
         words = ["-np", ranks, *RAWE, *arguments, endless, "rounds", -1, salt]
@@ -104,7 +104,7 @@ class EndlessJob(Job):
         self.pids = self.told_pids()
 
     def end(self):
-        """Wait for the end of mpirun; its MpiResult, which must not show anything left over."""
+        """Wait for the failure of the job; return its MpiResult. Nothing may be left over."""
         result = self.finish()
         assert_failure(result)
         shared = [file.name for file in Path("/dev/shm").iterdir() if self.lab.name in file.name]

@@ -1,15 +1,14 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * leaves: processes that finalize while messages are unmatched and requests have been freed.
+ * leaves: processes finalize with unmatched messages and freed requests.
  *
  * leaves COUNT BYTES [PAUSE_MS [receives] [window] [when FILE]]
  *
  * Each rank sends COUNT messages of BYTES to every other rank, which receives none of them, frees
- * the requests, and finalizes; odd ranks PAUSE_MS later. With `receives` each rank also waits for
- * COUNT messages that are never sent, with `window` it leaves a window in the midst of an epoch, with
- * a put in it; with `when` it sends when the file is there. MPI_Finalize has to return: no rank takes
- * what was sent.
+ * the requests, and finalizes; odd ranks do so PAUSE_MS later. With `receives`, each rank also
+ * posts COUNT receives that never match. With `window`, it leaves a window within an epoch, after a
+ * put. With `when`, it sends once FILE exists. MPI_Finalize must return, although no rank receives.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -17,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The index of `word` among the arguments behind the numbers; 0: it is not there. */
+/** Return the index of `word` among the arguments after the numbers; 0 if there is none. */
 static int named(int argc, char **argv, const char *word)
 {
     for (int i = 4; i < argc; i++) {
@@ -42,7 +41,7 @@ static void leave_receives(int count, int size)
 static void leave_window(const unsigned char *buffer, int bytes, int rank, int size)
 {
     MPI_Win window;
-    /* Of the program's own: Open MPI frees its own in MPI_Finalize, while puts are under way. */
+    /* Not allocated by Open MPI, which would free it in MPI_Finalize while puts are in flight. */
     void *memory = malloc((size_t)bytes + 1);
 
     MPI_Win_create(memory, bytes + 1, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);

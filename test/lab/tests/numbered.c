@@ -1,11 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * numbered: rank r sends rank r + n/2 messages with one tag, which are checked to come in order,
- * every byte; the receivers compute first, and in between. Then all reduce.
+ * numbered: rank r sends messages with one tag to rank r + n/2, which checks their order and every
+ * byte. The receivers compute four times, first before they receive. Then all ranks reduce.
  *
- * Usage: numbered MESSAGES BYTES WINDOW AWAY_MS REDUCTIONS: how many to each receiver; how long, or 0:
- * 4 B to 100 kB, mixed; how many are outstanding; for how long a receiver computes, four times.
+ * Usage: numbered MESSAGES BYTES WINDOW AWAY_MS REDUCTIONS: messages to each receiver; their
+ * length, 0 for a mixture of 4 B to 100 kB; outstanding sends; duration of a computation;
+ * MPI_Reduces.
  */
 #include <mpi.h>
 
@@ -22,7 +23,7 @@ static int rank;
 static unsigned length_of(unsigned number)
 {
     static const unsigned mixed[] = {4, 200, 8, 1400, 40, 5000, 16, 64, 100, MIXED_BYTES};
-    /* Long ones are rare: most of the traffic is to be messages that may overtake. */
+    /* Few are long: most messages must be able to overtake each other. */
     return length != 0 ? length : mixed[number % (number % 100 == 9 ? 10 : 9)];
 }
 
@@ -120,7 +121,7 @@ int main(int argc, char **argv)
     length = (unsigned)strtoul(argv[2], NULL, 10);
     window = (unsigned)strtoul(argv[3], NULL, 10);
     away_ms = (unsigned)strtoul(argv[4], NULL, 10);
-    /* All have been introduced to each other, by all interfaces, before one is pulled. */
+    /* Connect all ranks over all interfaces, before one is pulled. */
     reduce(10, size);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {

@@ -14,8 +14,8 @@
 static bool alone; /* each rank has a host of its own */
 
 /**
- * Of real numbers: what needs rounding in sums and products, and so shows their order. Where hosts have
- * several ranks it is not that of ranks: then numbers whose sums and products are exact.
+ * Return real number `i`. Sums and products need rounding, which reveals their order. Where hosts
+ * have several ranks, the order is not that of the ranks, so sums and products must be exact.
  */
 static double real(int i)
 {
@@ -27,7 +27,7 @@ static double imaginary(void)
     return alone ? 2 : 0;
 }
 
-/* A type of MPI's with how its element i is written: in 0 to 7. */
+/* The types of MPI, each with the value of element i, where i is 0 to 7. */
 #define TYPES(TYPE, PAIR)                                                           \
     TYPE(MPI_CHAR, char, i)                                                         \
     TYPE(MPI_SIGNED_CHAR, signed char, i)                                           \
@@ -74,13 +74,13 @@ static double imaginary(void)
     PAIR(MPI_LONG_DOUBLE_INT, long double)
 
 #define VALUE_BYTES_MAX 32
-#define COUNT_MAX 8 /* of the longest type, as much as goes by multicast */
+#define COUNT_MAX 8 /* elements of the longest type that are multicast */
 
 #define NUMBER(mpi, c, value) NUMBER_##mpi,
 #define NUMBER_PAIR(mpi, c) NUMBER_##mpi,
 enum { TYPES(NUMBER, NUMBER_PAIR) NUMBERS };
 
-/** The elements that a rank contributes. */
+/** Write the elements that a rank contributes. */
 static void put(void *to, int type, int count, int from)
 {
     memset(to, 0, (size_t)count * VALUE_BYTES_MAX);
@@ -106,12 +106,12 @@ static void put(void *to, int type, int count, int from)
     }
 }
 
-/** As many elements of the longest type as any call has. */
+/** Room for the elements of any call. */
 typedef struct {
     _Alignas(16) char bytes[RANKS_MAX * VALUE_BYTES_MAX];
 } elements_t;
 
-/** Reductions of one type: with which operation, of how many elements, and how. */
+/** Reductions of one type. */
 struct reduction {
     int index;
     MPI_Datatype type;
@@ -120,7 +120,7 @@ struct reduction {
     bool in_place;
 };
 
-/** What reducing the first `members` ranks in their order gives. */
+/** Reduce the contributions of the first `members` ranks in their order. */
 static void put_reduced(elements_t *to, const struct reduction *what, int count, int members)
 {
     elements_t one;
@@ -132,7 +132,7 @@ static void put_reduced(elements_t *to, const struct reduction *what, int count,
     }
 }
 
-/** Compare all bits of elements, the wanted ones from the number `from` on. */
+/** Compare all bits of `count` elements with those of `wanted` from number `from` on. */
 static void compare(const struct reduction *what, elements_t *wanted, int from, elements_t *got,
                     int count, const char *call)
 {
@@ -153,7 +153,7 @@ static void compare(const struct reduction *what, elements_t *wanted, int from, 
     }
 }
 
-/** What this rank contributes; as buffer for the result, in place or full of something else. */
+/** Write this rank's contribution, to the result buffer as well if in place. Returns the input. */
 static const void *contribute(const struct reduction *what, int count, elements_t *mine,
                               elements_t *got)
 {
@@ -181,7 +181,7 @@ static void reduce_scatters(const struct reduction *what)
     compare(what, &wanted, rank, &got, 1, "Reduce_scatter_block of type");
 }
 
-/** Reduce elements by all calls, and compare with what reducing in order of ranks gives. */
+/** Reduce by all calls, and compare with a reduction in the order of the ranks. */
 static void reduce_type(int index, MPI_Datatype type, MPI_Op op, int count, bool in_place)
 {
     const struct reduction what = {index, type, op, count, in_place};
@@ -206,7 +206,7 @@ static bool each_has_a_host(void)
     return most == 1;
 }
 
-/** Sums that need rounding have the same bits in all ranks, each time. */
+/** Check that rounded sums have the same bits on all ranks, each time. */
 static void same_bits(void)
 {
     double mine[COUNT_MAX], sums[2][COUNT_MAX], first[COUNT_MAX];
@@ -225,7 +225,7 @@ static void same_bits(void)
     }
 }
 
-/** x -> first * x + second: to compose such functions does not commute. */
+/** Compose functions x -> first * x + second, which does not commute. */
 static void compose(void *earlier, void *later, int *count, MPI_Datatype *type)
 {
     unsigned *a = earlier, *b = later;
@@ -276,7 +276,7 @@ void types(void)
     MPI_Type_free(&two);
     MPI_Op_free(&own);
     same_bits();
-    for (int count = 0; count < 100; count++) { /* on both sides of what goes by multicast */
+    for (int count = 0; count < 100; count++) { /* below and above the limit of multicast */
         int in[100], out[100];
         for (int i = 0; i < 100; i++) {
             in[i] = rank + i;
@@ -312,8 +312,9 @@ static void assert_sums(const int *sums, int count, int first, const char *call)
 }
 
 /**
- * Odd ranks have a type of the same signature. Some have an operation that need not commute: Open MPI's
- * own components bear that in Allreduce alone, and of eight ranks not there.
+ * Reduce with handles that differ: odd ranks use a type of the same signature, and an operation
+ * that is not declared commutative. Open MPI's components support the latter only in Allreduce, and
+ * not with eight ranks.
  */
 void handles(void)
 {

@@ -1,17 +1,18 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * An MPI program that goes on without processes that fail (ULFM); it needs mpirun's --with-ft.
+ * An MPI program that continues without failed processes (ULFM). It needs mpirun's --with-ft.
  *
- * shrinks busy   ranks reduce over all of them, again and again, until one of them is lost
- * shrinks idle   each rank waits for a message of the next one, which never comes
- * shrinks apart FILE   the same, but the first rank finds no peer silent: it hears of the loss from
- *                the others; the last one takes 30 times as long as they do. The others, once they
- *                have gone on, stay outside of MPI until it has, too: it then makes FILE, which all
- *                have to see
+ * shrinks busy   all ranks reduce repeatedly, until one of them is lost
+ * shrinks idle   each rank waits for a message of the next one, which never arrives
+ * shrinks apart FILE   as idle, but the first rank's timeout never expires, so it learns of the
+ * loss
+ *                from the others, and the last rank's timeout is 30 times theirs. When the others
+ *                have continued, they stay outside of MPI until the last one has, too, and has
+ *                created FILE, which all must see
  *
- * Each rank says that it works, and when it has noticed a loss what it was told. It then revokes
- * the communicator, shrinks it, exchanges some rounds with who is left, says so, and ends.
+ * Each rank prints that it works, and after a loss, the error class. It then revokes the
+ * communicator, shrinks it, exchanges some rounds with the survivors, prints that, and ends.
  */
 #include <mpi.h>
 #include <mpi-ext.h>
@@ -34,7 +35,7 @@ static void check(int ok, const char *what)
     }
 }
 
-/** A round of a ring: a short message and a long one. */
+/** Send a short message and a long one around the ring. */
 static int exchange(MPI_Comm comm, int round)
 {
     int rank, size;
@@ -56,7 +57,7 @@ static int exchange(MPI_Comm comm, int round)
     return MPI_SUCCESS;
 }
 
-/** The last rank is cut off, and makes the file when it has gone on alone. */
+/** Wait for the file, which the last rank creates when it has continued alone. */
 static void wait_apart(const char *file, int last)
 {
     if (last) {
@@ -68,7 +69,7 @@ static void wait_apart(const char *file, int last)
     }
 }
 
-/** Until a process is lost; what MPI says then. */
+/** Communicate until a process is lost. Returns the error code. */
 static int work(MPI_Comm comm, int idle, int rank, int size)
 {
     int status = MPI_SUCCESS;
@@ -102,7 +103,7 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
-    /* All talk to all: whom 5.0.7 meets for the first time when it revokes must be there. */
+    /* Connect all pairs: 5.0.7 cannot reach a failed peer for the first time while revoking. */
     int *numbers = calloc(2 * (size_t)size, sizeof *numbers);
     check(numbers != NULL && exchange(comm, 0) == MPI_SUCCESS &&
               MPI_Alltoall(numbers, 1, MPI_INT, numbers + size, 1, MPI_INT, comm) == MPI_SUCCESS,

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The MAC address of an interface changes in mid-run, and the job goes on."""
+"""The MAC address of an interface changes while a job runs, and the job continues."""
 
 import pytest
 from test_nics import PulledJob, await_both, total
 
 
 def address(host, nic, time):
-    """One that no interface has yet."""
+    """Return a MAC address that no interface has yet."""
     return f"06:00:00:{time:02x}:{host:02x}:{nic:02x}"
 
 

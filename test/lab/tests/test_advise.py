@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rawe-advise says what to change on a host, and changes nothing itself."""
+"""rawe-advise recommends changes to a host, and makes none itself."""
 
 import importlib.machinery
 import importlib.util
@@ -54,7 +54,7 @@ L4 bytes 0 & 1 [TCP/UDP src port]
 L4 bytes 2 & 3 [TCP/UDP dst port]
 
 """
-# Rules that track connections, in a table of their own.
+# Rules that track connections.
 TRACKING = (
     "add table ip fire",
     "add chain ip fire walls { type filter hook prerouting priority 0 ; }",
@@ -67,14 +67,14 @@ def load():
     """The program as a module."""
     loader = importlib.machinery.SourceFileLoader("rawe_advise", str(PROGRAM))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("rawe_advise", loader))
-    sys.modules["rawe_advise"] = module  # its data classes look themselves up there
+    sys.modules["rawe_advise"] = module  # its data classes are looked up there
     sys.dont_write_bytecode = True
     loader.exec_module(module)
     return module
 
 
 def commands(found):
-    """All commands of a list of advice."""
+    """Return all commands of a list of advice."""
     return [command for advice in found if advice.kind == "change" for command in advice.commands]
 
 
@@ -97,11 +97,11 @@ def test_what_ethtool_says_is_read(advise):
         advise.parse_features,
         advise.parse_pause,
     ):
-        assert parse("") == {}, "a driver that tells nothing"
+        assert parse("") == {}, "a driver that reports nothing"
 
 
 def interface(advise, **facts):
-    """An interface that nothing is to be said about, but for the facts given."""
+    """Return an interface without any problem, except for the given facts."""
     good = {
         "mtu": 9000,
         "max_mtu": 9216,
@@ -261,7 +261,7 @@ def test_a_helper_without_capability_is_not_usable(advise):
 
 
 def state(lab):
-    """What could be changed on a host."""
+    """Return the settings of a host that the program might change."""
     look = (
         "nft list ruleset; ip -details link show; ethtool -k eth0; tc qdisc show; ip address; "
         "cat /proc/sys/net/core/[rw]mem_max /proc/sys/kernel/hostname"
@@ -271,7 +271,7 @@ def state(lab):
 
 def test_a_host_is_looked_at_and_not_changed(make_lab, tmp_path):
     lab = make_lab(hosts=2, nic="plain")
-    # Tools that note how they were called, in front of the true ones.
+    # Wrappers that log their arguments and run the real tools.
     log = tmp_path / "log"
     for tool in ("ip", "ethtool", "tc", "nft"):
         script = f'#!/bin/sh\necho {tool} "$@" >> {log}\nPATH=${{PATH#*:}} exec {tool} "$@"\n'
@@ -300,7 +300,7 @@ def test_a_host_is_looked_at_and_not_changed(make_lab, tmp_path):
     (tracking,) = [advice for advice in host if "connection tracking" in advice["what"]]
     wanted += tracking["commands"]
 
-    # What it says works: it has no more to say about that afterwards.
+    # Its advice works: once followed, it is not repeated.
     for command in wanted:
         lab.run(0, shlex.split(command), check=True)
     text = lab.run(0, [PROGRAM, "eth0"]).stdout

@@ -7,8 +7,8 @@ from conftest import assert_success, show, thorough
 from rawelab import attack
 
 JOB_SECONDS = 180
-# Counters that must have moved, by kind. What knows no key is dropped by the kernel's filter, which
-# does not count.
+# Counters that each kind of attack must increment. Frames without the key are dropped by the
+# kernel's filter, which does not count them.
 REJECTIONS = {
     "random": [],
     "replay": ["duplicates"],
@@ -26,7 +26,7 @@ REJECTIONS = {
 
 
 def run(make_lab, build, tmp_path, seconds, kind, options=()):
-    """Attack a job for `seconds`; it must have verified everything."""
+    """Attack a job for `seconds`, and assert that it verified everything."""
     lab = make_lab(hosts=attack.HOSTS)
     lab.pin_addresses()
     file = tmp_path / "frames.pcap"

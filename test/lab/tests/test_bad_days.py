@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What goes wrong is told once, with host, interface and remedy; nothing hangs or stays behind."""
+"""Each fault is reported once, with host, interface and remedy; nothing hangs or is left behind."""
 
 import signal
 import time
@@ -25,12 +25,12 @@ ROUNDS = ("rounds", 20)
 NO_RAW_SOCKETS = ("setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw")
 # A blocked peer is given up sooner than by default; the tests do not depend on how soon.
 IMPATIENT = ("--mca", "btl_rawe_peer_timeout", "3")
-# Only for ranks that cannot get to know each other: a busy machine may take that long.
+# Only for ranks that cannot connect at all: on a busy machine, connecting may take this long.
 UNCONNECTED = ("--mca", "btl_rawe_connect_timeout_ms", "1000")
 
 
 def run(lab, build, btls, *arguments, **options):
-    """Run two ranks on two hosts to their end."""
+    """Run two ranks on two hosts; return the MpiResult."""
     return lab.mpirun(["-np", 2, *btls, *arguments], timeout=HANG_SECONDS, build=build, **options)
 
 
@@ -48,16 +48,16 @@ def run_told(*arguments, **options):
 
 
 def include(interfaces):
-    """The parameter that chooses interfaces."""
+    """Return the parameter that selects interfaces."""
     return ["--mca", "btl_rawe_if_include", interfaces]
 
 
 def deaf(*ways):
-    """What keeps frames of our EtherType from getting from one host to another."""
+    """Return a function that drops our frames for each of these (receiver, sender) pairs."""
     return lambda lab: [lab.blackhole(*way, ETHERTYPE) for way in ways]
 
 
-# Trouble at start: what breaks the lab, what the job is given, what the message must contain.
+# Faults at start: how the lab is damaged, the job's arguments, words of the message.
 LOST = [*UNCONNECTED, *IMPATIENT, *include("eth0")]
 TROUBLES = {
     "unknown interface": (None, include("nosuch0"), ["nosuch0", "btl_rawe_if_include"]),
@@ -80,7 +80,7 @@ TROUBLES = {
 
 
 def begin(lab, trouble):
-    """Break the lab; what the job is given, and what its message must contain."""
+    """Damage the lab; return the job's arguments and the words of the message."""
     damage, arguments, words = TROUBLES[trouble]
     if damage is not None:
         damage(lab)
@@ -88,11 +88,11 @@ def begin(lab, trouble):
 
 
 def two_nics(make_lab):
-    """Two hosts with eth0 for rawe and eth1 for tcp."""
+    """Bring up two hosts with eth0 for rawe and eth1 for tcp."""
     return make_lab(hosts=2, nics=2)
 
 
-# Alone the job ends; with tcp on the other NIC it goes on.
+# With rawe alone the job ends; with tcp on the other NIC it continues.
 @pytest.mark.parametrize(
     "btls, check",
     [(RAWE, assert_failure), thorough((*WITH_TCP, *TCP_NIC), assert_success)],
@@ -175,7 +175,7 @@ def test_a_network_that_pauses_ends_nothing(make_lab, build, endless, tmp_path):
     job = Job(lab, build, ["-np", 2, *RAWE, endless, "until", end_file])
     job.wait_for("works", 2)
     lab.set_loss(100)
-    time.sleep(2)  # that it pauses: longer than what is asked again, or done for want of answers
+    time.sleep(2)  # long enough for retransmissions, and for what missing answers trigger
     wait_until(lambda: lab.dropped() > 0, "frame lost")
     lab.set_loss(0)
     end_file.touch()

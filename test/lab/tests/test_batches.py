@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Batches look like TCP: they are in use where NICs cut and merge them, and no TCP answers them."""
+"""Batches look like TCP: NICs cut and merge them, and no host's TCP answers them."""
 
 import re
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 from conftest import BEYOND_OPEN_MPI, HANG_SECONDS, RAWE, assert_success, show
 
 STATS = ("--mca", "btl_rawe_stats", "1")
-# Lets answers in and refuses all other TCP with a RST.
+# Accept answers, and refuse all other TCP with a RST.
 STATEFUL = """
 table inet filter {
     chain input {
@@ -20,12 +20,12 @@ table inet filter {
     }
 }
 """
-# What a host that only receives batches may count.
+# IP counters that a host may increment when it only receives batches.
 SEEN_BY_IP = {"InReceives", "InOctets", "InNoECTPkts", "InMcastPkts"}
 
 
 def rules_possible():
-    """Does this kernel take the rules above? Tried in a network namespace of its own."""
+    """Return true if this kernel accepts the rules above, in a new network namespace."""
     try:
         tried = subprocess.run(
             ["unshare", "--net", "nft", "-f", "-"], input=STATEFUL, text=True, capture_output=True
@@ -36,7 +36,7 @@ def rules_possible():
 
 
 def counters(lab, host):
-    """All counters of a host's IP and TCP by name."""
+    """Return all IP and TCP counters of a host by name."""
     lines = []
     for file in ("/proc/net/snmp", "/proc/net/netstat"):
         lines += lab.run(host, ["cat", file], check=True).stdout.splitlines()
@@ -51,7 +51,7 @@ def counters(lab, host):
 
 
 def moved(before, after):
-    """The counters that have grown, and by how much."""
+    """Return the counters that have grown, with their increase."""
     return {name: after[name] - before[name] for name in after if after[name] > before[name]}
 
 
@@ -62,7 +62,7 @@ def test_tcp_does_not_answer(make_lab, build, tmp_path, nic, stateful):
     if stateful:
         lab.run(1, ["nft", "-f", "-"], input=STATEFUL, check=True)
     file = tmp_path / "sent.pcap"
-    # What host 1 sends on that NIC of IP: nothing.
+    # Host 1 must send no IP packet on that NIC.
     capture = lab.capture(1, file, ["ip", "and", "ether", "src", lab.nic(1).mac])
     ping = build / "tools/rawe-ping"
     listener = subprocess.Popen(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""coll/rawe: MPI_Bcasts and other collectives go by multicast, exactly, or beneath."""
+"""coll/rawe: MPI_Bcast and other collectives use multicast, or the component below, exactly."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from jobs import Job, assert_failure
 from rawelab import launch
 
 HOSTS = 4
-WITHIN_HOSTS = ("--mca", "btl", "rawe,vader,self")  # since 5.0 vader is another name of sm
+WITHIN_HOSTS = ("--mca", "btl", "rawe,vader,self")  # vader is an alias of sm since 5.0
 NO_PART = "a member takes no part in groups"
 NOT_REACHED = "a member cannot receive what is sent to groups"
 SAY = ("--mca", "coll_base_verbose", "10", "--mca", "btl_rawe_stats", "1")
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def run(lab, build, *words, btls=RAWE, ranks=HOSTS):
-    """Run a program with all that coll/rawe says of itself to its good end, without a message."""
+    """Run a program with the output of coll/rawe; it must succeed without a help message."""
     arguments = ["-np", ranks, *btls, *SAY, *words]
     result = lab.mpirun(arguments, timeout=HANG_SECONDS, build=build)
     assert_success(result)
@@ -35,12 +35,12 @@ def run(lab, build, *words, btls=RAWE, ranks=HOSTS):
 
 
 def counted(result, name):
-    """A counter of btl_rawe_stats, over all ranks."""
+    """Return the sum of a counter of btl_rawe_stats over all ranks."""
     return sum(map(int, re.findall(rf" {name}=(\d+)", result.errors)))
 
 
 def multicasts(result):
-    """How many ranks say that a communicator multicasts."""
+    """Return how often ranks report that a communicator uses multicast."""
     return result.errors.count("multicasts what fits a frame")
 
 
@@ -66,7 +66,7 @@ def test_every_byte_arrives(make_lab, build, bcasts, what, loss):
     result = run(make_lab(hosts=HOSTS, loss=loss), build, bcasts, *what)
     assert multicasts(result) == HOSTS * (10 if what[0] == "ten" else 1)
     sent = counted(result, "multicast_messages_sent")
-    # All members get all messages.
+    # Each message reaches all members.
     assert counted(result, "multicast_messages_received") == sent * (HOSTS - 1)
     if loss == 10:
         assert counted(result, "multicast_repairs") > 0
@@ -129,9 +129,9 @@ def test_every_byte_arrives_where_hosts_have_several_ranks(
     make_lab, build, bcasts, what, ranks, options, loss
 ):
     result = run(make_lab(hosts=HOSTS, loss=loss), build, bcasts, *what, btls=options, ranks=ranks)
-    # Each dup, and each split that has all members; halves may have four hosts, too.
+    # At least each dup, and each split that contains all ranks. A half may also span four hosts.
     assert multicasts(result) >= ranks * (5 if what[0] == "dups" else 1)
-    # A frame goes to the leaders of the hosts.
+    # Each host's leader receives the frame.
     sent = counted(result, "multicast_messages_sent")
     assert counted(result, "multicast_messages_received") == sent * (HOSTS - 1)
 
@@ -152,7 +152,7 @@ def test_hosts_of_different_mtu_agree_on_the_shorter_frame(make_lab, build, bcas
 @pytest.mark.thorough
 def test_communicators_come_and_go(make_lab, build, bcasts):
     result = run(make_lab(hosts=HOSTS, loss=1), build, bcasts, "dups", 200)
-    # Every dup, and each split that has all members; halves are too small.
+    # Each dup, and each split that contains all ranks; halves are too small.
     assert multicasts(result) == HOSTS * 300
 
 
@@ -160,13 +160,13 @@ def test_communicators_come_and_go(make_lab, build, bcasts):
 def test_a_bcast_is_one_frame_or_shares_it(make_lab, build, bcasts, tmp_path, coalesce_from):
     rounds = 1000
     lab = make_lab(hosts=HOSTS)
-    # DATA of groups, this host's and the others': there is no other in the segment.
+    # DATA frames of groups, sent by this host and by the others. No other job uses this switch.
     data = ["ether", "proto", hex(ETHERTYPE), "and", "ether[14] & 0xf = 10"]
     capture = lab.capture(0, tmp_path / "data.pcap", data)
     coalesce = ("--mca", "btl_rawe_coalesce_from", coalesce_from)
     result = run(lab, build, *coalesce, bcasts, "loop", rounds)
-    # Each member's tries, what is left of the warm-up when the eighth Bcast has led to the
-    # agreement, and the two loops. The second try is a batch of nine frames.
+    # Each member sends two test messages: a frame, and a batch of nine frames. The eighth of the
+    # 16 warm-up calls agrees on multicast, so nine calls use it; then come the two loops.
     messages = 2 * HOSTS + 9 + 2 * rounds
     assert counted(result, "multicast_messages_sent") == messages
     messages -= HOSTS
@@ -202,10 +202,12 @@ def test_what_is_held_back_leaves_without_mpi(make_lab, build, bcasts, tmp_path,
 def test_a_result_is_one_message(make_lab, build, bcasts, hosts, ranks, what):
     lab = make_lab(hosts=hosts)
     result = run(lab, build, bcasts, *what, btls=WITHIN_HOSTS, ranks=ranks)
-    # Each leader's tries, and what is left when the eighth call has led to the agreement.
+    # Each leader sends two test messages. The eighth call agrees on multicast, and is the first
+    # to use it.
     calls = what[1] - 7
     assert counted(result, "multicast_messages_sent") == 2 * hosts + calls
-    # To rank 0 from each of the others, or other leaders, beside what Open MPI sends before.
+    # Each other leader sends rank 0 its contribution. Open MPI sends up to 100 messages a rank
+    # before that.
     contributions = 0 if what[0] == "parts" else (hosts - 1) * calls
     assert contributions <= counted(result, "messages_sent") < contributions + 100 * ranks
 
@@ -242,7 +244,7 @@ def test_what_is_longer_or_of_fewer_uses_the_component_beneath(
 
 
 def assert_passes(result, *words):
-    """All ranks used the component beneath."""
+    """All ranks used the component below coll/rawe."""
     assert multicasts(result) == 0
     assert counted(result, "multicast_messages_sent") == 0
     for word in words:
@@ -266,7 +268,7 @@ def test_one_host_without_the_btl_is_enough(make_lab, build, bcasts):
 
 @pytest.fixture(scope="session")
 def forgets(tmp_path_factory):
-    """The library to preload into a process that is not told what another one has published."""
+    """The path of the library that hides from a process what another rank has published."""
     library = tmp_path_factory.mktemp("forgets") / "forgets.so"
     source = Path(__file__).with_name("forgets.c")
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
@@ -281,7 +283,7 @@ def test_members_that_were_told_different_things_agree(
 ):
     lab = make_lab(hosts=HOSTS)
     lab.set_environment(host, LD_PRELOAD=forgets, FORGOTTEN=forgotten)
-    # Messages go over tcp, so that only the vote, and the group, are affected.
+    # Messages use tcp, so that only the vote and the group are affected.
     btls = ("--mca", "btl", "rawe,tcp,self", "--mca", "btl_rawe_exclusivity", 0)
     result = run(lab, build, bcasts, "sizes", btls=btls)
     assert multicasts(result) == 0
@@ -303,13 +305,13 @@ def test_it_steps_aside(make_lab, build, bcasts, options, ranks, words):
 
 
 def at_switch(lab, *words):
-    """Run a command where the lab's bridge is."""
+    """Run a command in the namespace of the lab's bridge."""
     command = ["ip", "netns", "exec", lab.namespaces[-1], *words]
     return subprocess.run(command, check=True, capture_output=True, text=True)
 
 
 def switch_port(lab, host, *words):
-    """Change the port of the lab's bridge that a host is behind."""
+    """Change the bridge port that a host is connected to."""
     at_switch(lab, "bridge", "link", "set", "dev", lab.nic(host).port, *words)
 
 
@@ -327,7 +329,7 @@ def test_batches_are_left_out_where_the_switch_passes_none(make_lab, build, bcas
     at_switch(lab, "nft", "add chain bridge batches port { type filter hook forward priority 0; }")
     drop = "meta oifname " + lab.nic(2).port + " ether daddr 01:00:5e:00:00:fe drop"
     at_switch(lab, "nft", f"add rule bridge batches port {drop}")
-    # Three frames go by multicast.
+    # Up to three frames are multicast.
     result = run(lab, build, bcasts, "long", 3 * 1400)
     assert multicasts(result) == result.errors.count("or a few") == HOSTS
     assert counted(result, "multicast_batches_sent") == 8 * HOSTS  # each member's tries

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Comparisons of kernels and of NAS run over tcp and rawe, from their command to a report.
+"""Comparisons of kernels and of NAS over tcp and rawe, from the command to the report.
 
-The quick forms of all benchmarks are run by `test/run bench`.
+`test/run bench` runs the quick form of each benchmark.
 """
 
 import csv
@@ -16,7 +16,7 @@ BENCH = Path(__file__).resolve().parents[3] / "bench"
 
 
 def compare(folder, build, output, *arguments):
-    """Run a compare; its CompletedProcess."""
+    """Run a comparison; return its CompletedProcess."""
     words = [BENCH / folder / "compare", "--quick", "--no-build", "--build", build]
     words += ["--timeout", HANG_SECONDS, "--output", output, *arguments]
     return subprocess.run(
@@ -25,13 +25,13 @@ def compare(folder, build, output, *arguments):
 
 
 def rows_of(path):
-    """The lines of a CSV file."""
+    """Return the rows of a CSV file."""
     with open(path, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def assert_reported(done, output):
-    """It ended well and wrote its report."""
+    """The comparison succeeded and wrote its report."""
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert "FAILED" not in done.stdout
     assert (output / "report.md").stat().st_size > 0

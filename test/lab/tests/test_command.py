@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The lab's command line: it runs mpirun as told, and leaves nothing behind however it ends."""
+"""The lab's command line runs mpirun as requested, and leaves nothing behind however it ends."""
 
 import os
 import re
@@ -37,12 +37,12 @@ def run(*arguments, status=0):
 
 
 def lab_name(tmp_path):
-    """A lab name no other test uses, also not one of a test run beside this one."""
+    """Return a lab name that no other test uses, nor a test of another run."""
     return "t" + re.sub("[^a-z0-9]", "", tmp_path.name.lower())[-12:] + str(os.getpid())
 
 
 def assert_gone(name):
-    """Nothing of a lab is left: no namespace, process, record, directory or shared memory."""
+    """No namespace, process, record, directory or shared memory of a lab is left."""
     assert name not in record.names()
     assert not record.directory(name).exists()
     left = [one for one in wiring.existing_namespaces() if one.startswith(f"rawe-{name}-")]
@@ -57,7 +57,7 @@ def assert_gone(name):
 
 
 def start_endless_job(name, tmp_path):
-    """Start `lab mpirun` with a job that never ends, and wait until its ranks run."""
+    """Start `lab mpirun` with an endless job, and wait until its ranks run."""
     script = f"touch {tmp_path}/rank-$OMPI_COMM_WORLD_RANK; sleep 1000"
     process = start("mpirun", "--name", name, "--", "-np", 2, "sh", "-c", script)
     wait_until(lambda: len(list(tmp_path.glob("rank-*"))) == 2, "rank")
@@ -80,7 +80,7 @@ def test_mpirun_passes_the_exit_status_on(tmp_path):
 
 
 def affinities(*options):
-    """The affinity of each rank of a job of as many ranks as there are cores, at most four."""
+    """Return the affinity of each rank of a job with a rank per core, at most four."""
     ranks = min(4, len(os.sched_getaffinity(0)))
     job = ["-np", ranks, "sh", "-c", "taskset -pc $$"]
     output = run("mpirun", "--hosts", ranks, *options, "--", *job)
@@ -112,7 +112,7 @@ def test_a_lab_that_is_up_can_be_used_hurt_and_removed(tmp_path):
         assert f"{name}-h2" in run("exec", name, "h2", "--", "uname", "-n")
         run("exec", name, "h1", "--", "sh", "-c", "exit 5", status=5)
         job = run("mpirun", "--on", name, "--", "-np", 3, "uname", "-n")
-        # Among them, on a busy machine, a warning of mpirun's about setpgid().
+        # On a busy machine, a warning of mpirun about setpgid() is among them.
         names = [word for word in job.split() if word.startswith(f"{name}-h")]
         assert sorted(names) == [f"{name}-h{host}" for host in range(3)]
         run("fault", name, "mtu", "h1", 1500)
@@ -138,7 +138,7 @@ def test_a_signal_leaves_nothing_behind(tmp_path, number):
     assert_gone(name)
 
 
-# Calls the true ip; behind one of the calls the caller gets a signal.
+# Runs the real ip, and signals its caller after one of the calls.
 SIGNALLING_IP = """#!/bin/sh
 PATH=${{PATH#*:}} ip "$@"
 status=$?
@@ -163,7 +163,7 @@ def test_a_signal_while_the_lab_comes_up_leaves_nothing_behind(tmp_path):
 def test_ctrl_c_at_a_terminal_leaves_nothing_behind(tmp_path):
     name = lab_name(tmp_path)
     mark = tmp_path / "works"
-    # script(1) gives the lab a terminal; what it reads goes there as if typed.
+    # script(1) gives the lab a terminal, and passes its own input on as if it were typed.
     command = f"{LAB} mpirun --name {name} -- -np 2 sh -c 'touch {mark}; sleep 1000'"
     process = subprocess.Popen(
         ["script", "--quiet", "--return", "--command", command, "/dev/null"],

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts as containers see them: a macvlan whose parent is elsewhere, or a port of a bridge, and few
-capabilities."""
+"""Hosts as seen by containers: a macvlan with its parent in another namespace, or a bridge port,
+and few capabilities."""
 
 import pytest
 from conftest import HANG_SECONDS, RAWE, assert_success, help_messages, show
 
 from rawelab.command import ip_batch, run
 
-# Root as Docker and Podman leave it with --cap-drop ALL --cap-add NET_RAW.
+# Root as restricted by --cap-drop ALL --cap-add NET_RAW of Docker and Podman.
 CAPPED = ("setpriv", "--bounding-set=-all,+net_raw", "--inh-caps=-all")
 
 
 @pytest.fixture
 def behind_macvlan():
-    """A function that moves hosts' NICs to other namespaces, and gives them macvlans instead."""
+    """A function that moves the hosts' NICs to other namespaces and replaces them by macvlans."""
     made = []
 
     def move(lab):

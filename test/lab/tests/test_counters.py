@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What can be seen of a job: report, dump, warning of a full ring."""
+"""What a job shows of itself: report, dump, warning of a full ring."""
 
 import re
 import sys
@@ -27,20 +27,20 @@ OTHERS = {
 } | {"pings_answered", "pongs_matched", "frames_unacked_most", "reassembly_buffers_most"}
 OTHERS.add("bulk_dropped_checksum")
 STATS = ("--mca", "btl_rawe_stats", "1")
-AT_ONCE = ("--mca", "btl_rawe_streak_us", "1000000")  # what is sent within a second is a burst
+AT_ONCE = ("--mca", "btl_rawe_streak_us", "1000000")  # messages within a second are a burst
 WORD = re.compile(r"(\w+)=(\S+)")
 
 
 @pytest.fixture(scope="session")
 def watch(request):
-    """The path of rawe-watch, which looks at the component from outside."""
+    """The path of rawe-watch, which uses interfaces of the component that MPI does not show."""
     program = Path(request.config.getoption("--build")) / "test/lab/watch/rawe-watch"
     assert program.exists(), f"{program} is missing: build first, test/run does"
     return program
 
 
 def run(lab, build, *arguments):
-    """Run a job on all hosts, a rank each, to its good end."""
+    """Run a job with a rank on each host; it must succeed."""
     arguments = ["-np", len(lab.hosts), *RAWE, *arguments]
     result = lab.mpirun(arguments, timeout=HANG_SECONDS, build=build)
     assert_success(result)
@@ -48,7 +48,7 @@ def run(lab, build, *arguments):
 
 
 def reports(result):
-    """The reports at finalize: (rank, interface) to counters."""
+    """Return the reports at finalize: {(rank, interface): counters}."""
     found = {}
     for rank, interface, rest in re.findall(
         r"rawe: host \S+ rank (\d+) interface (\S+): (.*)", result.errors
@@ -60,12 +60,12 @@ def reports(result):
 
 
 def both_sides(result):
-    """The reports of rank 0 and rank 1 about the network."""
+    """Return the reports of ranks 0 and 1 about the network."""
     return [counters for (_, name), counters in reports(result).items() if name == "eth0"]
 
 
 def assert_complete(counters):
-    """A report has every counter, and nothing that is not one."""
+    """A report contains every counter and nothing else."""
     round_trips = {name for name in counters if name.startswith("round_trips_")}
     missing = (set(ENGINE) | OTHERS) - set(counters)
     assert not missing, missing
@@ -97,7 +97,7 @@ def test_the_report_is_complete_and_adds_up(make_lab, build, verify):
 
 def test_losses_are_counted_with_their_reason(make_lab, build, verify):
     lab = make_lab(hosts=2, loss=5)
-    # Plain frames, each of which is lost or not independently.
+    # Plain frames, because each of them is lost independently.
     plain = ["--mca", "btl_rawe_batches", "0"]
     result = run(lab, build, *STATS, *plain, verify, "--quick", "--only", "pt2pt")
     assert lab.dropped() > 0
@@ -115,7 +115,7 @@ def test_losses_are_counted_with_their_reason(make_lab, build, verify):
 def test_messages_in_a_row_share_batches(make_lab, build, bursts, mtu, length, loss):
     lab = make_lab(hosts=2, mtu=mtu, loss=loss)
     many = [*STATS, bursts, 20000, length, 64]
-    # However slow the machine is just now, they are in a row.
+    # The limit of a second keeps them in a row, however slow the machine is.
     for counters in both_sides(run(lab, build, *AT_ONCE, *many)):
         assert counters["messages_sent"] >= 10000
         assert counters["bulk_frames_sent"] > 5000, "most of them fit a frame, and took this lane"
@@ -135,7 +135,7 @@ def test_messages_that_wait_for_an_answer_go_alone(make_lab, build, bursts):
 
 
 def dumps(away, rank, mark):
-    """What rawe dumped between two marks of one rank: (peer, lane) to words."""
+    """Return what rawe dumped between two marks of a rank: {(peer, lane): words}."""
     said = Path(f"{away}.dump.{rank}").read_text(encoding="utf-8")
     text = re.search(f"begin of {mark}\n(.*)end of {mark}\n", said, re.DOTALL)
     assert text, said
@@ -147,7 +147,8 @@ def dumps(away, rank, mark):
 
 def test_the_dump_tells_what_is_in_flight(make_lab, build, watch, tmp_path):
     lab = make_lab(hosts=2)
-    # No guard that acknowledges them meanwhile. A burst would take the bulk lane.
+    # Without the progress thread, which would acknowledge the messages. A burst would use the bulk
+    # lane.
     unguarded = ["--mca", "btl_rawe_progress_thread_ms", "0"]
     away = tmp_path / "away"
     run(lab, build, *unguarded, watch, 8, away)
@@ -156,7 +157,7 @@ def test_the_dump_tells_what_is_in_flight(make_lab, build, watch, tmp_path):
     before = asleep[1, "express"]
     assert before["state"] == "open"
     assert before["blocked_by"] == "nothing"
-    # Of eight messages none is acknowledged.
+    # None of the eight messages has been acknowledged.
     unacknowledged = int(before["next"]) - int(before["una"])
     assert int(before["in_flight"]) + int(before["to_transmit"]) == unacknowledged >= 8
 
@@ -165,15 +166,15 @@ def test_the_dump_tells_what_is_in_flight(make_lab, build, watch, tmp_path):
     assert int(mine["una"]) >= int(before["next"]), "it has been acknowledged since"
     assert (mine["id"], mine["peer_id"]) == (other["peer_id"], other["id"])
     assert int(other["expected"]) >= int(mine["una"])
-    # What was acknowledged when asked for has waited for the peer, which was away for 0.2 s: it
-    # measures no round trip, to which it would add an eighth of that. The handshake's is known.
+    # The RTT is that of the handshake. An acknowledgement that waited 0.2 s for the absent peer is
+    # no measurement; it would add an eighth of that time.
     assert int(mine["rtt_ns"]) < 10_000_000
-    # The counters stand in front of it.
+    # The counters precede the connections.
     said = Path(f"{away}.dump.0").read_text(encoding="utf-8")
     assert re.search(r"rawe dump: host \S+ rank 0 interface eth0: messages_sent=\d", said)
 
 
-# Runs on host 0 as root: while process PID stands still, sends it one frame of the job many times.
+# Runs on host 0 as root: stops process PID, and sends it one frame of the job many times.
 AGAIN = f"""{HEAR}
 os.kill(int(sys.argv[1]), signal.SIGSTOP)
 for _ in range(1000):

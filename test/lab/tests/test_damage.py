@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A switch damages frames behind the frame check: no damaged byte is delivered, nothing hangs."""
+"""A switch damages frames after their frame check: no damaged byte is delivered, nothing hangs."""
 
 import re
 
@@ -20,17 +20,17 @@ MEMBERS = 4  # fewer do not multicast
 JOB_SECONDS = 900
 STATS = ("--mca", "btl_rawe_stats", "1")
 KINDS = ("corrupt", "truncate", "pad", "lengthen", "repeat-changed")
-# Of messages, windows, collectives; sizes from a byte to a megabyte, or four.
+# Messages and windows, from one byte to a megabyte.
 VERIFY = ["--quick", "--skip", BEYOND_OPEN_MPI, "--timeout", 300]
 
 
 def damage(percent):
-    """All kinds of damage, of this share of the frames together."""
+    """Return the faults of a wire that damages this share of the frames, in all ways."""
     return ",".join(f"{kind}={percent / len(KINDS):.4f}%" for kind in KINDS)
 
 
 def dropped(result):
-    """Damaged frames that the job's processes have found: plain ones, and packets of batches."""
+    """Return how many damaged plain frames, and packets of batches, the processes have found."""
     return [
         sum(map(int, re.findall(rf" {name}=(\d+)", result.errors)))
         for name in ("dropped_checksum", "bulk_dropped_checksum")
@@ -38,7 +38,7 @@ def dropped(result):
 
 
 def verify_over(lab, build, verify, *effort):
-    """Run the verification program to its good end."""
+    """Run the verification program; it must succeed."""
     arguments = ["-np", HOSTS, *RAWE, *STATS, verify, *VERIFY, *effort]
     result = lab.mpirun(arguments, timeout=JOB_SECONDS, build=build)
     assert_success(result)
@@ -65,7 +65,7 @@ def test_no_damage_of_one_kind_is_delivered(make_lab, build, verify, kind):
     lab = make_lab(hosts=HOSTS, nic="cut", topology="wire", wire=f"{kind}=3%")
     result = verify_over(lab, build, verify, "--scale", "0.1")
     assert lab.wire_total("corrupted") > 100
-    # What is appended is no damage to what is in front of it.
+    # Appended bytes do not damage the frame before them.
     assert (min(dropped(result)) > 0) == (kind not in ("pad", "lengthen")), result.errors
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Jobs with the component under the thread sanitizer: no two threads meet in a word of its memory.
+"""Jobs with the component under the thread sanitizer: no two threads race for its memory.
 
-`test/run threads` builds such a component. Open MPI and the programs are as they always are: what
-they do among themselves is not seen.
+`test/run threads` builds such a component. Open MPI and the programs are not instrumented, so their
+own races are not found.
 """
 
 import subprocess
@@ -15,9 +15,9 @@ from test_many_ranks import EACH_HOST, RANKS, RANKS_A_HOST, SOCKETS_A_RANK, awai
 from test_nics import PulledJob, await_both, cut_behind, host_down, host_up, mend_behind
 
 pytestmark = pytest.mark.instrumented
-SLOWER = 5  # than without
+SLOWER = 5  # times, with the sanitizer
 
-# MPI_THREAD_MULTIPLE, where the lock is a mutex; and one thread, beside the progress thread.
+# MPI_THREAD_MULTIPLE, with a mutex as lock; and one thread, next to the progress thread.
 LEVELS = ("multiple", "single")
 
 
@@ -29,9 +29,9 @@ def sanitizer():
 
 
 def watched(sanitizer, tmp_path):
-    """What stands in front of a program for the sanitizer to watch it."""
+    """Return the command that runs a program under the sanitizer."""
     options = f"log_path={tmp_path}/report suppressions={HERE}/data_races.txt"
-    # What Open MPI calls (memcpy, malloc) is seen as well, but not what orders it there.
+    # The sanitizer intercepts memcpy and malloc in Open MPI, but does not see its synchronization.
     options += " ignore_noninstrumented_modules=1 history_size=5 exitcode=0"
     # The sanitizer cannot place its shadow memory under full address randomisation.
     words = ["setarch", "--addr-no-randomize", "env"]
@@ -39,13 +39,13 @@ def watched(sanitizer, tmp_path):
 
 
 def assert_nobody_met(tmp_path):
-    """No two threads have met in a word."""
+    """The sanitizer has reported no race."""
     reports = [file.read_text(errors="replace") for file in tmp_path.glob("report.*")]
     assert not reports, "\n".join(reports)[:8000]
 
 
 def run(lab, instrumented, sanitizer, tmp_path, *program, btl=RAWE):
-    """Run four ranks to their good end; no thread may have met another."""
+    """Run four ranks; they must succeed without a race."""
     arguments = ["-np", 4, *btl, *watched(sanitizer, tmp_path), *program]
     result = lab.mpirun(arguments, timeout=SLOWER * HANG_SECONDS, build=instrumented)
     assert_nobody_met(tmp_path)
@@ -76,7 +76,7 @@ def test_threads_under_load(make_lab, instrumented, sanitizer, verify, tmp_path)
 
 
 def test_windows_of_ranks_that_share_memory(make_lab, instrumented, sanitizer, verify, tmp_path):
-    """What opens lo is the first access, or the service thread of the process that it is for."""
+    """The first access opens lo, or the service thread of the target."""
     shared = ("--mca", "btl", "rawe,vader,self", "--map-by", "ppr:2:node")
     words = ["--only", "windows", "--quick", "--scale", "0.1"]
     result = run(make_lab(), instrumented, sanitizer, tmp_path, verify, *words, btl=shared)
@@ -106,5 +106,5 @@ def test_a_group_breaks(make_lab, instrumented, sanitizer, survivors, tmp_path):
     (tmp_path / "go").touch()
     job.wait_for("went on", RANKS - 1)
     assert "is wrong" not in job.said(), job.said()
-    job.finish(timeout=1)  # this mpirun waits for the dead ranks forever
+    job.finish(timeout=1)  # this mpirun waits for dead ranks forever
     assert_nobody_met(tmp_path)

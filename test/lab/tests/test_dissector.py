@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The Wireshark dissector shows frames as they are, also malformed ones."""
+"""The Wireshark dissector shows the fields of frames, and marks malformed ones."""
 
 import os
 import re
@@ -24,32 +24,32 @@ pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark i
 
 
 def header(kind, payload_bytes, flags=0, seq=7, ack=100, version=VERSION):
-    """A frame header, as doc/protocol.md section 1 draws it."""
+    """Return a frame header, as drawn in doc/protocol.md, section 1."""
     first = version << 4 | kind
     words = (first, flags, 0x1234, 0xABCDEF01, 2 << 20 | 5, seq, ack, payload_bytes, 512)
     return struct.pack(">BBHIIIIHH", *words)
 
 
 def frame(kind, payload=b"", **fields):
-    """A whole frame behind the Ethernet header."""
+    """Return a whole frame without its Ethernet header."""
     whole = header(kind, len(payload), **fields) + payload
     return whole if kind in (PING, PONG) else whole + struct.pack(">I", crc32c(whole))
 
 
 def message(data):
-    """A MESSAGE fragment, padded to 4 bytes."""
+    """Return a MESSAGE fragment, padded to 4 bytes."""
     fragment = struct.pack(">BBH", 1, 65, len(data)) + data
     return fragment + bytes(-len(fragment) % 4)
 
 
 def ethernet(content, ethertype=ETHERTYPE, pad=True):
-    """An Ethernet frame as it comes from a NIC: at least 60 bytes."""
+    """Return an Ethernet frame as a NIC sends it: at least 60 bytes."""
     whole = TO + FROM + struct.pack(">H", ethertype) + content
     return whole + bytes(max(0, 60 - len(whole))) if pad else whole
 
 
 def group(payload=b"", of=0, flags=0, version=VERSION):
-    """A frame of a group, as doc/protocol.md section 13 draws it."""
+    """Return a frame of a group, as drawn in doc/protocol.md, section 13."""
     words = (version << 4 | GROUP_DATA, flags, 3, 0x1122334455667788, 7, of, len(payload), 0)
     return struct.pack(">BBHQIIHH", *words) + payload + bytes(4)
 
@@ -67,8 +67,8 @@ def batch(
     type_=BULK,
     version=VERSION,
 ):
-    """A packet with this part of a batch, as doc/protocol.md section 4 draws it. `what` is the
-    length of the message, or the handle's key."""
+    """Return a packet with this part of a batch, as drawn in doc/protocol.md, section 4. `what` is
+    the length of the message, or the key of the handle."""
     head = struct.pack(">HHIIHHHHHH", 5, 0x1234, at, 100, 0xF010, segment, 0, 0, 0xFE28, 0x5257)
     head += struct.pack(">BBBBIHH", version << 4 | type_, 0, kind, 65, 0xABCDEF01, 2 << 4, 512)
     head += struct.pack(">IIQHIBB", 7, 4, what, 0, 1000, frames, 0)
@@ -78,7 +78,7 @@ def batch(
 
 
 def group_batch(data_bytes, at=0, frames=1, of=6000, flags=0):
-    """The same of a batch to a group, section 13."""
+    """Return a packet with a part of a batch to a group, as drawn in section 13."""
     head = struct.pack(">HHIIHHHHHH", 3, 0x7788, at, 0, 0xF010, 1420, 0, 0, 0xFE28, 0x5257)
     head += struct.pack(">BBHIQ", VERSION << 4 | 10, flags, 0, 0, 0x1122334455667788)
     head += struct.pack(">IIB11x", 7, of, frames)
@@ -88,7 +88,7 @@ def group_batch(data_bytes, at=0, frames=1, of=6000, flags=0):
 
 
 def write_pcap(file, packets):
-    """A capture file in the classic format."""
+    """Write a capture file in the classic format."""
     with open(file, "wb") as out:
         out.write(struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
         for number, packet in enumerate(packets):
@@ -97,10 +97,10 @@ def write_pcap(file, packets):
 
 
 def tshark(file, *options):
-    """Lines that tshark shows with the dissector.
+    """Return the output lines of tshark with the dissector.
 
-    Since Wireshark 4.4 it loads no script for root. Another user may not enter the directories of
-    the two files, which are therefore opened here.
+    Since Wireshark 4.4, tshark loads no scripts as root. Both files are opened here because another
+    user may not have access to their directories.
     """
     with DISSECTOR.open("rb") as script, file.open("rb") as capture:
         done = subprocess.run(
@@ -118,7 +118,7 @@ def tshark(file, *options):
 
 
 def fields(file, names):
-    """What tshark shows of each packet: a list of values for each name."""
+    """Return what tshark shows of each packet: a list of values for each name."""
     options = [word for name in names for word in ("-e", f"rawe.{name}")]
     truth = {"True": "1", "False": "0"}  # as some versions show it
     return [
@@ -137,7 +137,7 @@ SENDER = {"group.member": "3", "group.id": f"{KEY:#x}"}
 
 
 def in_message(kind):
-    """A BULK frame with a fragment of that kind, and what is shown of it."""
+    """Return a BULK frame with a fragment of this kind, and the fields shown."""
     fragment = struct.pack(">BBHIII", kind, 65, 10, 4, 1000, 5000) + bytes(10)
     shown = {"type": "2", "fragment": str(kind), "fragment.tag": "65", **IN_MESSAGE}
     return frame(BULK, fragment), shown
@@ -282,7 +282,7 @@ def test_what_is_malformed_is_marked(tmp_path):
 
 
 def test_the_frames_of_a_job_are_right(make_lab, build, verify, tmp_path):
-    """Over a network with loss."""
+    """The network loses frames, so that retransmissions are among them."""
     lab = make_lab(hosts=2, loss=2)
     capture = lab.capture(1, tmp_path / "job.pcap")
     effort = ["--quick", "--scale", "0.05", "--only", "pt2pt"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A process that is stopped, or cut off for a while, before it is first talked to."""
+"""A process is stopped, or cut off for a while, before its first contact."""
 
 import os
 import signal
@@ -18,20 +18,20 @@ WITH_TCP = ("--mca", "btl", "rawe,tcp,self")
 
 
 def stop(lab, job, rank):
-    """Stop a rank; what lets it go on."""
+    """Stop a rank; return a function that continues it."""
     pid = job.told_pids()[rank]
     os.kill(pid, signal.SIGSTOP)
     return lambda: os.kill(pid, signal.SIGCONT)
 
 
 def take_cable(lab, job, rank):
-    """Take the cable of host 1; what puts it back."""
+    """Pull the cable of host 1; return a function that plugs it in again."""
     pull(lab, 1, 0, "cable")
     return lambda: mend(lab, 1, 0, "cable")
 
 
 def run_with_outage(lab, build, contacts, tmp_path, rank, outage, btls):
-    """Run `contacts`, in which rank 0 turns to this rank during the outage."""
+    """Run `contacts`, in which rank 0 first contacts this rank during the outage."""
     go = tmp_path / "go"
     hosts = f"{lab.host(0).name},{lab.host(1).name}:{rank}"
     words = ["-np", rank + 1, "--host", hosts, *btls, *TIMEOUT, contacts, go, rank]
@@ -60,7 +60,7 @@ def test_an_outage_at_first_contact_ends_no_job(
 
 
 def test_a_process_that_was_given_up_is_refused(make_lab, build, contacts, tmp_path):
-    """Rank 0 uses tcp from then on: ob1 could not answer what rank 1 sends through rawe."""
+    """Rank 0 then uses tcp: ob1 could not answer what rank 1 sends through rawe."""
     result = run_with_outage(make_lab(hosts=2), build, contacts, tmp_path, 1, stop, WITH_TCP)
     assert result.returncode != 0
     messages = "".join(help_messages(result))

@@ -21,10 +21,10 @@ from jobs import EndlessJob, Job
 pytestmark = pytest.mark.thorough
 
 HOSTS = 4
-# A group that takes too long ends the job and is named by it.
+# A group that takes too long ends the job, which names the group.
 VERIFY = ["--quick", "--scale", "0.1", "--skip", BEYOND_OPEN_MPI, "--progress"]
 GROUP_SECONDS = 180
-LATER = 3  # in this group all ranks know each other: first contact has less patience
+LATER = 3  # all ranks are connected in this group; first contact times out sooner
 JOB_SECONDS = 600
 SLOW = "unexpected,flood,random"
 
@@ -36,7 +36,7 @@ def start(lab, build, verify, effort=(), options=()):
 
 
 def assert_verified(job, timeout=JOB_SECONDS):
-    """The job ends well, having checked everything; what hung is its last line."""
+    """The job succeeds, having checked everything. The last line of one that hangs says where."""
     result = job.finish(timeout)
     assert_success(result)
     assert "checks, OK" in result.output, show(result)
@@ -48,7 +48,7 @@ def wired(make_lab, faults=""):
     return make_lab(hosts=HOSTS, wire=faults)
 
 
-# (faults, counter that must have moved, effort)
+# (faults, counter that must have grown, effort)
 FAULTS = [
     ("loss=0.1%", "lost", ()),
     ("loss=1%", "lost", ()),
@@ -84,7 +84,7 @@ def test_every_byte_arrives_in_all_groups(make_lab, build, verify, faults, count
 
 
 def both(short, long):
-    """Two lengths of a test: the short one, and the one of the long run."""
+    """Parametrize a test by two durations, the second of which is for --long."""
     return pytest.mark.parametrize("seconds", [short, pytest.param(long, marks=pytest.mark.long)])
 
 
@@ -141,7 +141,7 @@ def test_a_stopped_rank_goes_on(make_lab, build, verify, seconds):
 
 def test_a_job_that_is_suspended_goes_on(make_lab, build, verify):
     lab = wired(make_lab)
-    # Hosts stop, and go on, within a second of each other; for much longer than they wait.
+    # Hosts stop, and continue, within a second of each other, and for longer than their timeout.
     job = start(lab, build, verify, options=["--mca", "btl_rawe_peer_timeout", 3])
     job.wait_for("starts", LATER)
     for host in range(HOSTS):
@@ -157,14 +157,14 @@ def test_a_job_that_is_suspended_goes_on(make_lab, build, verify):
 
 
 def state(pid):
-    """The state of a process as the kernel's letter."""
+    """Return the kernel's letter for the state of a process."""
     with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
         return file.read().rpartition(")")[2].split()[0]
 
 
 @both(2, 60)
 def test_a_rank_that_computes_is_not_dead(make_lab, build, verify, seconds):
-    # The peers' patience is shorter than the computation: the responder has to answer for it.
+    # The peers' timeout is shorter than the computation: the responder has to answer.
     patience = ["--mca", "btl_rawe_peer_timeout", seconds // 2]
     effort = ["--only", "late", "--compute", seconds, "--timeout", 600]
     result = assert_verified(start(wired(make_lab), build, verify, effort, patience), 900)
@@ -189,7 +189,7 @@ def test_an_mtu_black_hole_is_named_and_passed_by(make_lab, build, verify):
     assert_one_message(result, f"{lab.name}-h", "eth0", "9000", "1500")
 
 
-# How an end is told, and what it does not wait for.
+# How a job ends when a host or a rank is lost.
 
 DEFAULT_PEER_TIMEOUT_SECONDS = 30
 NEVER = ("--mca", "btl_rawe_peer_timeout", "0")
@@ -220,7 +220,7 @@ def test_a_job_after_a_killed_one_is_not_disturbed(make_lab, build, endless, job
     lab = make_lab(hosts=2)
     for number in range(jobs):
         victim = EndlessJob(lab, build, endless, ranks=2, salt=2 * number + 1)
-        # Its frames are still on their way, and its other rank still sends, when the next begins.
+        # Its frames are still in flight, and its other rank still sends, when the next job starts.
         os.kill(victim.pids[number % 2], signal.SIGKILL)
         arguments = ["-np", 2, *RAWE, "--mca", "btl_rawe_stats", "1"]
         follower = Job(lab, build, [*arguments, endless, "rounds", 50, 2 * number + 2])

@@ -58,7 +58,7 @@ SO_LOCK_FILTER = 44
 
 @pytest.fixture
 def place(build, verify):
-    """A directory forevery user, with the helper and its list."""
+    """A directory that every user can read, with the helper and its list."""
     with public_place(build, verify) as directory:
         give_capability(build_helper(directory))
         (directory / "helper.conf").write_text(LIST, encoding="utf-8")
@@ -66,7 +66,7 @@ def place(build, verify):
 
 
 def by_helper(place):
-    """The parameter that names the helper, as a variable."""
+    """Return the environment variable that sets the path of the helper."""
     return {"OMPI_MCA_btl_rawe_helper": str(place / "rawe-socket-helper")}
 
 
@@ -74,8 +74,8 @@ def by_helper(place):
 
 
 def run_between_hosts(lab, place, *words):
-    """Run a program on all hosts but the first as the user, to its good end, without a message."""
-    # mpirun is root's on the first host; daemons and ranks of the others are the user's.
+    """Run a program as the user on all hosts but the first; it succeeds without a help message."""
+    # mpirun runs as root on the first host, daemons and ranks on the others as the user.
     agent = place / "agent"
     agent.write_text(
         f'#!/bin/sh\nhost=$1\nshift\nexec "$RAWE_LAB_DIR/enter-host" "rawe-$host" "$host" '
@@ -117,12 +117,12 @@ def test_collectives_of_such_a_user_are_not_multicast(make_lab, place, bcasts):
 
 
 def start(lab, place, *words):
-    """A job of the user on one host, whose ranks get their sockets from the helper."""
+    """Start a job of the user on one host; its ranks get their sockets from the helper."""
     return Job(lab, place, [*words], prefix=USER, variables=variables(place, **by_helper(place)))
 
 
 def start_survivors(lab, place, survivors, dying):
-    """Such a job, whose ranks have formed groups; a rank dies once there is the file."""
+    """Start such a job, and wait for its groups; return it, and the file that lets a rank die."""
     program, go = place / "survivors", place / "tmp" / "go"
     program.write_bytes(survivors.read_bytes())
     program.chmod(0o755)
@@ -141,7 +141,7 @@ def test_ranks_form_groups_and_reopen_their_sockets(make_lab, place, survivors, 
     job.finish(timeout=1)  # this mpirun waits for the dead rank forever
 
 
-# A name service that answers one question after the other, 0.3 s each.
+# A name service that answers one query at a time and takes 0.3 s for each.
 SLOW_NAMES = r"""
 #include <fcntl.h>
 #include <grp.h>
@@ -202,7 +202,7 @@ def test_sockets_that_no_helper_opens_at_once_are_opened_later(make_lab, place, 
 
 
 def refused(make_lab, place, *words, user=USER, **others):
-    """A job that gets no sockets ends, and says why in one message."""
+    """Assert that a job without sockets ends, with one message that contains the words."""
     lab = make_lab(hosts=1)
     for _ in range(8):  # Open MPI 4.1.4 loses a message now and then, see test_bad_days.py
         result = run(lab, place, user=user, **{**by_helper(place), **others})
@@ -239,7 +239,7 @@ def test_what_the_list_refuses_is_in_the_message(make_lab, place):
 
 
 def request(version=2, what=LINK, interface=b"lo", ethertype=ETHERTYPE, **fields):
-    """A request as its bytes."""
+    """Return the bytes of a request."""
     places = fields.get("places", ())
     head = struct.pack(
         "=II16sHHHHII",
@@ -258,12 +258,12 @@ def request(version=2, what=LINK, interface=b"lo", ethertype=ETHERTYPE, **fields
 
 
 def founder(*places, **fields):
-    """The request for the first socket of a group."""
+    """Return the request for the first socket of a group."""
     return request(port=0, key=0, places=places, **fields)
 
 
 def ask(place, data, user=USER, program="rawe-socket-helper", descriptors=()):
-    """What the helper answers to these bytes, as user: its status (None: nothing), descriptors."""
+    """Send these bytes to the helper as user; return its status (None: no answer), descriptors."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
         with theirs:
@@ -290,8 +290,8 @@ GOOD = {
     "founder": founder((1, 0), (2, 1)),
     "full group": founder(*((3 * i, i % 255) for i in range(PLACES))),
 }
-BRIEF = ("bulk", "founder")  # the others are like these
-# What check_request() and the list refuse: test/unit/test_socket_helper.c.
+BRIEF = ("bulk", "founder")  # the others resemble these
+# test/unit/test_socket_helper.c has what check_request() and the list refuse.
 HOSTILE = {
     "much more": (request() + bytes(60000), BAD_REQUEST),
     "interface as pattern": (request(interface=b"eth*"), INTERFACE_UNKNOWN),
@@ -349,7 +349,7 @@ def test_without_a_list_or_with_an_empty_one_nothing_is_granted(place):
 
 
 def replace_by_folder(file):
-    """A folder in place of a file."""
+    """Replace a file by a folder."""
     file.unlink()
     file.mkdir()
 
@@ -399,8 +399,8 @@ def test_its_list_cannot_be_replaced_in_a_namespace_of_the_user(place):
     assert status != GRANTED and granted == []
 
 
-# A host with a log of its own, on a socket of the given type. Each further argument is a request,
-# "+": the log's queue is filled first; behind "--" stands how the helper is started.
+# A host with its own log, on a socket of the given type. Each further argument is a request; "+"
+# fills the queue of the log first. The command that starts the helper follows "--".
 LOGGED = """
 import socket, struct, subprocess, sys
 at = sys.argv.index("--")
@@ -437,7 +437,7 @@ for request in requests:
 
 
 def ask_and_read_log(place, *requests, starter=(), kind="SOCK_DGRAM"):
-    """For each request the status of the answer, and the log's line."""
+    """Return the status of the answer, and the log line, for each request."""
     argv = ["unshare", "--mount", sys.executable, "-c", LOGGED, kind]
     argv += [*requests, "--", *USER, *starter, place / "rawe-socket-helper"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=HANG_SECONDS, check=True)
@@ -455,7 +455,7 @@ def test_grant_and_refusal_are_logged(place, kind):
 
 
 def test_nothing_is_granted_that_the_log_does_not_take(place):
-    """Its user could end the helper before the line is there."""
+    """Otherwise a user could end the helper before it writes the line."""
     ((status, line),) = ask_and_read_log(place, "+" + request().hex())
     assert status == NO_LOG
     assert "refused: the log takes no line" in line

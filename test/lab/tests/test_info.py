@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rawe-info shows what the component does on a host: it is compared with the lab, and with jobs."""
+"""rawe-info shows how the component behaves on a host; compared with the lab and with jobs."""
 
 import errno
 import os
@@ -29,7 +29,7 @@ def find_program(build):
 
 
 def run(lab, program, *options, prefix=(), build=None, **others):
-    """Run it on host 0, where Open MPI finds the component of a build directory."""
+    """Run it on host 0, with the component of a build directory."""
     component = f"OMPI_MCA_mca_base_component_path={launch.component_path(build or lab.build)}"
     settings = [component, *(f"{name}={value}" for name, value in others.items())]  # last wins
     argv = [*prefix, "env", *settings, program, *options]
@@ -37,7 +37,7 @@ def run(lab, program, *options, prefix=(), build=None, **others):
 
 
 def fields(pattern, text):
-    """The named groups of a pattern that the whole text matches."""
+    """Return the named groups of a pattern that must match the whole text."""
     match = re.fullmatch(pattern, text, re.DOTALL)
     assert match, text
     return match.groupdict()
@@ -75,7 +75,7 @@ OPEN_MPI = (
 
 
 def read(text):
-    """What it shows, as dictionaries of texts."""
+    """Return its output as dictionaries of texts."""
     head, *sections = text.rstrip("\n").split("\n\n")
     bodies = [section.partition("\n")[::2] for section in sections]
     assert [title for title, _ in bodies] == ["Parameters", "Interfaces", "Privileges", "Open MPI"]
@@ -92,14 +92,14 @@ def read(text):
 
 
 def look(lab, program, status=0, **others):
-    """What it shows on host 0."""
+    """Return its output on host 0."""
     done = run(lab, program, **others)
     assert done.returncode == status, done.stderr
     return read(done.stdout)
 
 
 def interface(shown, name):
-    """The entry of an interface."""
+    """Return the entry of an interface."""
     (one,) = (one for one in shown["interfaces"] if one["name"] == name)
     return one
 
@@ -134,7 +134,7 @@ def test_the_component_that_open_mpi_loads(make_lab, program, build):
     (first, *_) = shown["open_mpi"]
     assert first["ompi_info"] == shutil.which("ompi_info") == shown["parameters"]["source"]
     assert tuple(map(int, first["version"].split(".")[:2])) == launch.open_mpi()
-    # Of "6.0.0rc2" components know the numbers.
+    # Components know only the numbers of "6.0.0rc2".
     assert first["component_version"] == re.match(r"[\d.]+", first["version"]).group()
     assert first["wire_version"] == shown["wire_version"] == wire
     file = build.resolve() / launch.COMPONENT / "mca_btl_rawe.so"
@@ -142,7 +142,7 @@ def test_the_component_that_open_mpi_loads(make_lab, program, build):
 
 
 def add_bridge(lab, member):
-    """A bridge on host 0 with one of its interfaces, once the bridge has a carrier."""
+    """Create a bridge on host 0 with one of its interfaces, and wait for its carrier."""
     for words in ("add br7 type bridge", f"set {member} master br7", "set br7 up"):
         lab.run(0, ["ip", "link", *words.split()], check=True)
     deadline = time.monotonic() + HANG_SECONDS
@@ -152,9 +152,9 @@ def add_bridge(lab, member):
 
 
 def found_by_a_job(lab, build, verify, settings):
-    """Why the component of a rank on host 0 refuses each interface, and which it uses."""
+    """Return why a rank on host 0 refuses each interface, and which ones it uses."""
     words = ["-np", 1, *RAWE, "--mca", "btl_base_verbose", 1, verify, "--quick", "--only", "pt2pt"]
-    # The lab names its NICs to the component unless it is told otherwise.
+    # By default the lab sets if_include to its NICs.
     settings = {"OMPI_MCA_btl_rawe_if_include": "", **settings}
     result = lab.mpirun(words, timeout=HANG_SECONDS, build=build, variables=settings)
     said = result.errors + result.output
@@ -255,7 +255,7 @@ def test_it_needs_neither_sys_nor_proc(make_lab, program):
     assert eth0["use"] == "used" and eth0["mac"] == lab.nic(0).mac
 
 
-# A seccomp filter as containers and systemd's RestrictAddressFamilies have it: no netlink sockets.
+# A seccomp filter without netlink sockets, as containers and RestrictAddressFamilies= install it.
 NO_NETLINK = """
 import ctypes, os, struct, sys
 SOCKET, AF_NETLINK, EAFNOSUPPORT = 41, 16, 97
@@ -287,7 +287,7 @@ def test_interfaces_that_cannot_be_listed_are_reported(make_lab, program):
 
 @pytest.fixture
 def place(build, verify, program):
-    """A directory forevery user, with component, helper and the program."""
+    """A directory that every user can read, with component, helper and program."""
     with public_place(build, verify) as directory:
         give_capability(build_helper(directory))
         shutil.copy(program, directory)
@@ -296,7 +296,7 @@ def place(build, verify, program):
 
 
 def look_as_user(lab, place, **others):
-    """What it shows to a user without any capability, who has the helper."""
+    """Return its output for a user without capabilities who has the helper."""
     helper = {"OMPI_MCA_btl_rawe_helper": place / "rawe-socket-helper"}
     settings = variables(place, **{**helper, **others})
     return look(lab, place / "rawe-info", prefix=USER, build=place, **settings)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""MPI_Finalize while messages are unmatched and requests freed: every rank leaves in good order."""
+"""MPI_Finalize with unmatched messages and freed requests: every rank ends regularly."""
 
 import pytest
 from conftest import HANG_SECONDS, RAWE, assert_success, show, thorough
@@ -7,7 +7,7 @@ from jobs import Job
 
 from rawelab import launch
 
-JOBS = 3  # each size met the fault in two of three jobs, at 10 % loss
+JOBS = 3  # each size hit the fault in two of three jobs, at 10 % loss
 
 
 @pytest.mark.parametrize("loss, thread", [thorough(0, 0), thorough(10, 0), (10, 1)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Several ranks of a job on a host: their sockets receive as a group, whatever happens to it."""
+"""Several ranks on a host: their sockets form fanout groups, which survive interfaces and ranks."""
 
 import os
 import signal
@@ -19,13 +19,13 @@ SOCKETS_A_RANK = 8  # link, bulk in two lengths and responder, on eth0 and on lo
 
 
 def grouped(lab, host):
-    """How many packet sockets of a host are in fanout groups."""
+    """Return how many packet sockets of a host are in fanout groups."""
     shown = lab.run(host, ["ss", "-0", "-e"], stdout=subprocess.PIPE, text=True)
     return shown.stdout.count("fanout(")
 
 
 def await_grouped(lab, count, hosts=2):
-    """Wait until as many sockets of each of the first hosts are in groups."""
+    """Wait until `count` sockets of each of the first `hosts` are in groups."""
     deadline = time.monotonic() + HANG_SECONDS
     while any(grouped(lab, host) != count for host in range(hosts)):
         assert time.monotonic() < deadline, [grouped(lab, host) for host in range(hosts)]
@@ -33,7 +33,7 @@ def await_grouped(lab, count, hosts=2):
 
 
 def start(lab, build, endless, file, *options):
-    """A job that works until there is a file of this name."""
+    """Start a job that works until this file exists."""
     words = ["-np", RANKS, *EACH_HOST, *RAWE, *options, endless, "until", file]
     job = Job(lab, build, words)
     job.wait_for("works", RANKS)
@@ -87,7 +87,7 @@ def test_the_others_go_on_when_ranks_die(make_lab, build, survivors, tmp_path, d
 
 
 def sockets(lab, host, interface):
-    """How many packet sockets there are on an interface of a host."""
+    """Return the number of packet sockets on an interface of a host."""
     shown = lab.run(host, ["ss", "-0"], stdout=subprocess.PIPE, text=True)
     return shown.stdout.count(f":{interface} ")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every byte arrives over rawe: layouts of ranks and hosts, times MTU, times loss."""
+"""Every byte arrives over rawe: layouts of ranks and hosts, MTUs, losses."""
 
 import pytest
 from conftest import BEYOND_OPEN_MPI, ETHERTYPE, HANG_SECONDS, RAWE, assert_success, show, thorough
@@ -8,12 +8,12 @@ from rawelab import launch
 
 PT2PT = ["--mca", "osc", "pt2pt"]
 LAYOUTS = [(2, 2), (4, 2), (8, 4)]
-# Chosen so that all combinations together take a few minutes on two cores.
+# All combinations together take a few minutes on two cores.
 EFFORT = ["--quick", "--scale", "0.1", "--skip", BEYOND_OPEN_MPI]
 
 
 def verify_over_rawe(lab, build, verify, ranks, effort, timeout, options=()):
-    """Run the verification program over rawe alone; its frames must have been on the wire."""
+    """Run the verification program over rawe alone; frames of rawe must reach each host."""
     lab.count_frames(ETHERTYPE)
     arguments = ["-np", ranks, *RAWE, *options, verify, *effort]
     result = lab.mpirun(arguments, timeout=timeout, build=build)
@@ -24,7 +24,7 @@ def verify_over_rawe(lab, build, verify, ranks, effort, timeout, options=()):
 
 
 def cells():
-    """Ranks, hosts, MTU and loss in per cent; what most resembles another cell is for --long."""
+    """Yield ranks, hosts, MTU and loss in percent. Cells that resemble others are for --long."""
     for ranks, hosts in LAYOUTS:
         for mtu in (1500, 9000, 65000):
             for loss in (0, 1, 10):
@@ -43,7 +43,7 @@ def test_every_byte_arrives(make_lab, build, verify, ranks, hosts, mtu, loss):
         assert lab.dropped() > 0
 
 
-# Ranks wait for each other's locks: with many more of them than cores that would take minutes.
+# Ranks wait for each other's locks, which takes minutes with many more ranks than cores.
 @pytest.mark.parametrize("ranks, hosts, loss", [(2, 2, 0), (2, 2, 1), (4, 2, 0)])
 def test_every_byte_arrives_one_sided(make_lab, build, verify, ranks, hosts, loss):
     lab = make_lab(hosts=hosts, loss=loss)
@@ -70,7 +70,7 @@ BY_MESSAGES = pytest.mark.skipif(launch.open_mpi()[0] >= 5, reason="5.0 has no o
     ],
 )
 def test_what_serves_windows(make_lab, build, verify, options, by_rawe):
-    """osc/rdma says that it was chosen; since 5.0 also over what, for there it always is."""
+    """osc/rdma reports that it was selected; 5.0 always selects it, but also names the BTL."""
     lab = make_lab(hosts=2)
     options = [*options, "--mca", "osc_base_verbose", 50]
     arguments = ["-np", 2, *RAWE, *options, verify, "--quick", "--scale", "0.01"]
@@ -87,7 +87,7 @@ def test_windows_of_messages_pass_as_well(make_lab, build, verify):
 
 
 def test_sends_that_nobody_is_called_for_arrive(make_lab, build):
-    """Open MPI 5.0's windows answer by such sends; here there are enough to fill all queues."""
+    """Windows of Open MPI 5.0 answer by sends without callback. These fill all queues."""
     program = build / "test/lab/watch/rawe-uncalled"
     lab = make_lab(hosts=2)
     result = lab.mpirun(["-np", 2, *RAWE, program, 20000], timeout=HANG_SECONDS, build=build)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rawe beside other BTLs: each pair of processes takes the best that both have."""
+"""rawe next to other BTLs: each pair of processes uses the best one that both have."""
 
 import re
 
@@ -18,7 +18,7 @@ EFFORT = ["--quick", "--scale", "0.1", "--skip", BEYOND_OPEN_MPI]
 
 
 def run_with_stats(lab, build, ranks, *program):
-    """Run a program over rawe to its good end, silently but for its report."""
+    """Run a program over rawe with its report; it must succeed without a help message."""
     arguments = ["-np", ranks, *RAWE, "--mca", "btl_rawe_stats", "1", *program]
     result = lab.mpirun(arguments, timeout=HANG_SECONDS, build=build)
     assert_success(result)
@@ -27,7 +27,7 @@ def run_with_stats(lab, build, ranks, *program):
 
 
 def senders(result):
-    """Who has sent messages through the network: (rank, NIC)."""
+    """Return the pairs (rank, NIC) that have sent messages through the network."""
     found = re.findall(r"rank (\d+) interface (eth\d): messages_sent=(\d+)", result.errors)
     return {(int(rank), nic) for rank, nic, count in found if int(count) > 0}
 
@@ -56,7 +56,7 @@ def test_rawe_is_preferred_to_tcp_where_both_have_it(make_lab, build, endless):
     lab = make_lab(hosts=2)
     lab.count_frames(ETHERTYPE)
     rounds = 200
-    # Plain frames, which the count below can tell from those of tcp.
+    # Plain frames, because the count below does not distinguish batches from tcp.
     plain = ["--mca", "btl_rawe_batches", "0"]
     arguments = ["-np", 2, "--mca", "btl", "rawe,tcp,self", *plain, endless, "rounds", rounds]
     assert_success(lab.mpirun(arguments, timeout=HANG_SECONDS, build=build))
@@ -66,7 +66,7 @@ def test_rawe_is_preferred_to_tcp_where_both_have_it(make_lab, build, endless):
 
 @pytest.mark.parametrize("descriptors", [22, 24, 26])
 def test_it_steps_aside_where_descriptors_are_few(make_lab, build, endless, descriptors):
-    """tcp has enough then. Where it is not listed, the message says what was not."""
+    """They are enough for tcp. Without tcp, the message names the limit."""
     limited = ["sh", "-c", 'ulimit -n "$0" && exec "$@"', descriptors, endless, "rounds", 20]
     lab = make_lab(hosts=2)
     arguments = ["-np", 2, "--mca", "btl", "rawe,tcp,self", *limited]
@@ -93,7 +93,7 @@ def test_nics_of_different_mtu_share_the_work(make_lab, build, verify):
 
 
 def plug(lab, host, nic, *bridge):
-    """Plug a host's NIC into another bridge of the lab's."""
+    """Connect a host's NIC to another bridge of the lab."""
     command = ["ip", "netns", "exec", lab.namespaces[-1], "ip", "link", "set"]
     lab.run(0, [*command, lab.nic(host, nic).port, *bridge], check=True)
 
@@ -103,7 +103,7 @@ def test_a_nic_that_leads_nowhere_is_passed_by(make_lab, build, verify, nowhere)
     lab = make_lab(hosts=3, nics=2, topology="switch")
     for host in range(3):
         plug(lab, host, nowhere, "nomaster")
-    # Were it waited for, this would be longer than the test.
+    # If the job waited for this NIC, it would exceed the test's timeout.
     patience = ["--mca", "btl_rawe_connect_timeout_ms", 1000 * 2 * HANG_SECONDS]
     result = run_with_stats(lab, build, 3, *patience, verify, *EFFORT, "--only", "pt2pt,random")
     assert senders(result) == {(rank, f"eth{1 - nowhere}") for rank in range(3)}
@@ -111,7 +111,7 @@ def test_a_nic_that_leads_nowhere_is_passed_by(make_lab, build, verify, nowhere)
 
 def test_two_nics_of_a_host_reach_the_one_of_another(make_lab, build, verify):
     lab = make_lab(hosts=2, nics=2, topology="switch")
-    # One switch for all NICs; host 0 uses one of them, which both of host 1 call.
+    # One switch for all NICs. Host 0 uses one NIC, to which both NICs of host 1 connect.
     for host in (0, 1):
         plug(lab, host, 1, "master", "br0")
     lab.set_environment(0, OMPI_MCA_btl_rawe_if_include="eth0")

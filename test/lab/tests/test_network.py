@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The lab's virtual network is what its options say."""
+"""The lab's virtual network is as its options specify."""
 
 import json
 
@@ -18,12 +18,12 @@ def send_frames(lab, sender, receiver, count, size=100):
 
 
 def ping(lab, sender, address, *options):
-    """Whether a ping is answered."""
+    """Ping an address twice; return the CompletedProcess."""
     return lab.run(sender, ["ping", "-q", "-c", "2", "-i", "0.05", "-W", "60", *options, address])
 
 
 def link(lab, host, device):
-    """What `ip` says of a device."""
+    """Return what `ip` shows of a device."""
     return json.loads(lab.run(host, ["ip", "-json", "link", "show", device]).stdout)[0]
 
 
@@ -80,7 +80,7 @@ def test_loss_can_be_changed_while_the_lab_runs(make_lab):
 
 def test_rate_is_set_on_hosts_and_ports_and_drops_beyond_the_buffer(make_lab):
     lab = make_lab(hosts=3, rate="1mbit", buffer=20000)
-    # Two hosts into one port of 1 Mb/s, which takes four seconds for all: 20 kB cannot hold it.
+    # Two hosts send to one port of 1 Mb/s, which needs four seconds; its 20 kB overflow.
     senders = [lab.hosts[0], lab.hosts[2]]
     for sender in senders:
         lab.run(sender, ["tc", "qdisc", "del", "dev", "eth0", "root"])
@@ -93,7 +93,7 @@ def test_rate_is_set_on_hosts_and_ports_and_drops_beyond_the_buffer(make_lab):
 
 def test_blackhole_swallows_one_ethertype_one_way(make_lab):
     lab = make_lab(hosts=3)
-    for sender in (0, 2):  # until the switch has heard of a host, it floods
+    for sender in (0, 2):  # the switch floods until it has learned a host's address
         assert ping(lab, sender, lab.nic(1).address).returncode == 0
     lab.count_frames(ETHERTYPE)
     lab.blackhole(1, 0, ETHERTYPE)

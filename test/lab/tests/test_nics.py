@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Several NICs a host: one is pulled, and back again, and the job goes on as if nothing were."""
+"""Hosts with several NICs: NICs are pulled, plugged in, recreated, and the job continues."""
 
 import json
 import random
@@ -25,7 +25,7 @@ IMPATIENT = ("--mca", "btl_rawe_peer_timeout", "3")
 
 
 class PulledJob(Job):
-    """A job that exchanges messages until told to end."""
+    """A job that exchanges messages until it is told to end."""
 
     def __init__(self, lab, build, program, *arguments, ranks=2):
         self.end_file = Path(lab.directory) / "end"
@@ -35,7 +35,7 @@ class PulledJob(Job):
         self.go_on()
 
     def go_on(self):
-        """Wait until all ranks have ended a round that they have begun from now on."""
+        """Wait until all ranks have completed a round that began after this call."""
         now = time.monotonic()
         self.wait_until(
             lambda lines: any(float(begun) > now for begun in BEGUN.findall("".join(lines[-2:]))),
@@ -43,7 +43,7 @@ class PulledJob(Job):
         )
 
     def end_well(self):
-        """Have it end; its report: counter to its sum over all ranks, and by (rank, NIC)."""
+        """End the job; return its report: {counter: {(rank, NIC): value}}."""
         self.end_file.touch()
         result = self.finish()
         assert_success(result)
@@ -60,45 +60,45 @@ class PulledJob(Job):
 
 
 def total(report, name):
-    """A counter, over all ranks and NICs."""
+    """Return the sum of a counter over all ranks and NICs."""
     return sum(report[name].values())
 
 
 def host_down(lab, nic):
-    """The carrier is lost at both ends of a virtual cable."""
+    """Take the link down; both ends of the virtual cable lose their carrier."""
     lab.link_down(0, nic)
 
 
 def host_up(lab, nic):
-    """And is there again."""
+    """Take the link up again."""
     lab.link_up(0, nic)
 
 
 def cut_behind(lab, nic):
-    """Somewhere behind a switch: the carrier stays, at both ends."""
+    """Cut the path beyond a switch: both ends keep their carrier."""
     for host in (0, 1):
         lab.set_loss(100, host, nic)
 
 
 def mend_behind(lab, nic):
-    """And mended."""
+    """Restore the path."""
     for host in (0, 1):
         lab.set_loss(0, host, nic)
 
 
 def port_command(lab, nic, what):
-    """Set a switch port's state."""
+    """Set the state of the switch port of host 1."""
     command = ["ip", "netns", "exec", lab.namespaces[-1], "ip", "link", "set"]
     lab.run(0, [*command, lab.nic(1, nic).port, what], check=True)
 
 
 def port_down(lab, nic):
-    """The switch's port: only the host behind it loses the carrier."""
+    """Take the switch port down: only its host loses the carrier."""
     port_command(lab, nic, "down")
 
 
 def port_up(lab, nic):
-    """And is there again."""
+    """Take the switch port up again."""
     port_command(lab, nic, "up")
 
 
@@ -111,7 +111,7 @@ PULLS = {
 
 
 def shares(lab, job):
-    """The shares of two NICs in what host 0 sends while the job makes progress."""
+    """Return the shares of both NICs in what host 0 sends while the job makes progress."""
     before = [lab.statistic(0, "tx_bytes", nic) for nic in (0, 1)]
     job.go_on()
     sent = [lab.statistic(0, "tx_bytes", nic) - before[nic] for nic in (0, 1)]
@@ -134,7 +134,7 @@ def test_a_job_survives_the_loss_of_a_nic_and_uses_it_again(make_lab, build, pul
     wait_until(lambda: shares(lab, job)[nic] < 0.05, "end of what is sent by the lost NIC")
     mend(lab, nic)
     await_both(lab, job)
-    # Now the other one: all goes by the one that was lost.
+    # Pull the other NIC: all traffic uses the one that was lost before.
     pull(lab, 1 - nic)
     job.go_on()
     report = job.end_well()
@@ -183,7 +183,7 @@ def test_random_pulls_lose_nothing(make_lab, build, pulled, seed):
         pull(lab, nic)
         time.sleep(chance.uniform(0.0, 0.6))
         mend(lab, nic)
-        # Both may be down for the program: a route is believed again after some answers.
+        # The job may consider both down: a route is used again only after several answers.
         time.sleep(chance.uniform(0.0, 0.6))
         job.go_on()
     report = job.end_well()
@@ -191,7 +191,7 @@ def test_random_pulls_lose_nothing(make_lab, build, pulled, seed):
 
 
 def macvlan(lab, host, name="mv0", address=None):
-    """A macvlan over a host's first NIC, up; its MAC address."""
+    """Create a macvlan on a host's first NIC, and take it up; return its MAC address."""
     options = ["address", address] if address else []
     add = ["link", "add", "link", "eth0", "name", name, *options, "type", "macvlan"]
     lab.run(host, ["ip", *add, "mode", "bridge"], check=True)
@@ -201,7 +201,7 @@ def macvlan(lab, host, name="mv0", address=None):
 
 
 def test_lo_has_a_place_beside_many_interfaces(make_lab, build, pulled):
-    """Ranks of one host reach each other through it; of 16 interfaces one is left out."""
+    """Ranks of one host use lo, so one of the 16 interfaces is left out."""
     lab = make_lab(hosts=1)
     for number in range(16):
         macvlan(lab, 0, f"mv{number}")
@@ -217,8 +217,8 @@ def test_lo_has_a_place_beside_many_interfaces(make_lab, build, pulled):
 def test_an_interface_that_is_deleted_and_created_again_is_used_again(
     make_lab, build, pulled, ranks
 ):
-    """The kernel gives it a new index, as when its driver is reloaded; with six ranks the sockets
-    were in a group as well."""
+    """The kernel assigns a new index, as after reloading a driver. With six ranks, the sockets were
+    also in a fanout group."""
     lab = make_lab(hosts=2)
     addresses = [macvlan(lab, host) for host in (0, 1)]
     mca = ("--mca", "btl_rawe_if_include", "mv0", "--mca", "btl_rawe_peer_timeout", "10")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who cuts batches into frames and who merges frames, seen by packet sockets on both hosts."""
+"""Packet sockets on both hosts show where batches are cut into frames and frames are merged."""
 
 import json
 import subprocess
@@ -10,8 +10,8 @@ from rawelab import LabError, offloads
 
 MTU = 1500
 FRAME_BYTES = MTU + 14
-# Each host counts what a packet socket sees on its NIC while bytes move over TCP and datagrams in
-# GSO batches over UDP. Prints the number and the largest of the frames sent and received, for each.
+# Each host counts what a packet socket sees on its NIC, while it transfers bytes over TCP and GSO
+# batches over UDP. It prints the number and the largest size of frames sent and received.
 PROGRAM = """
 import json, socket, sys
 role, own, other, port = sys.argv[1:]
@@ -50,8 +50,8 @@ print(json.dumps({way: [len(sizes), max(sizes)] for way, sizes in found.items()}
 
 
 def move(lab):
-    """What the sender's and the receiver's packet sockets saw: {"out": [frames, bytes of the
-    largest], "in": ...} each."""
+    """Transfer data, and return what the packet sockets of sender and receiver saw, each as {"out":
+    [frames, bytes of the largest], "in": ...}."""
     own, other = lab.nic(0).address, lab.nic(1).address
     words = ["/usr/bin/python3", "-c", PROGRAM]
     argv = lab.host_command(1, [*words, "receive", other, own, 5000])
@@ -73,7 +73,7 @@ def test_batches_are_cut_and_frames_merged(
     make_lab, nic, topology, cut_at_sender, merged_at_receiver
 ):
     sent, received = move(make_lab(hosts=2, topology=topology, nic=nic, mtu=MTU))
-    # A veth shows its packet sockets what the driver gets: behind the kernel's segmentation.
+    # A packet socket on a veth sees what the driver gets, after the kernel's segmentation.
     assert (sent["out"][1] <= FRAME_BYTES) == cut_at_sender, sent
     assert (received["in"][1] > FRAME_BYTES) == merged_at_receiver, received
     if nic == "cut":

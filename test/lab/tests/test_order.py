@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages to a process come in order, whatever its interfaces do: ob1 sorts few of them."""
+"""Messages to a process arrive in order over several interfaces: ob1 can sort only a few."""
 
 import time
 
@@ -7,35 +7,35 @@ import pytest
 from conftest import RAWE, assert_success, thorough
 from jobs import Job
 
-# Messages, bytes (0: mixed, to 100 kB), outstanding, ms that receivers compute, reductions.
+# Messages, bytes (0: mixed, up to 100 kB), outstanding messages, ms of computation, reductions.
 SHORT_TO_ONE_AWAY = (70000, 4, 1, 300, 0)
 SHORT = (200000, 4, 1, 0, 0)
 OUTSTANDING = (100000, 200, 1000, 100, 0)
 MIXED = (20000, 0, 1000, 100, 0)
 REDUCE = (1000, 4, 1, 0, 70000)
 
-OUT_SECONDS = 2  # that an interface says nothing
+OUT_SECONDS = 2  # of silence of an interface
 
 
 def nothing(lab):
-    """All interfaces are there, and alike."""
+    """All interfaces work, and are alike."""
 
 
 def slow(lab):
-    """One interface has a tenth of the other's rate."""
+    """One interface has a tenth of the rate of the other."""
     lab.set_wire("rate=1gbit", nic=0, direction="both")
     lab.set_wire("rate=100mbit", nic=1, direction="both")
 
 
 def stalled(lab):
-    """One interface is silent for a while, as is what it has taken."""
+    """One interface loses all frames for a while."""
     lab.set_wire("loss=100%", 1, 1, "both")
     time.sleep(OUT_SECONDS)
     lab.set_wire("none", 1, 1, "both")
 
 
 def out(lab):
-    """One is pulled, and put back."""
+    """One interface is pulled, and plugged in again."""
     lab.link_down(1, 1)
     time.sleep(OUT_SECONDS)
     lab.link_up(1, 1)

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""
-Paths that change while a job runs, or that carry one kind of frame only; and what is sent blindly.
-"""
+"""Paths that change while a job runs, or that carry only some frames; and what a switch floods."""
 
 import pytest
 from conftest import (
@@ -19,15 +17,15 @@ from jobs import Job, assert_failure
 from rawelab import faults
 from rawelab.capture import packets
 
-IMPATIENT = ("--mca", "btl_rawe_peer_timeout", "4")  # for jobs that end by it
+IMPATIENT = ("--mca", "btl_rawe_peer_timeout", "4")  # for jobs that this timeout ends
 PING, PONG = 7, 8
 
 
 def rewrite_source(lab, sender, receiver, reaches):
-    """
-    Frames from one host arrive with a source address that is not its NIC's. With `reaches` what is
-    sent to that address reaches it: as with a bond that balances by the sender (balance-tlb).
-    Without, PINGs and PONGs keep their address, so that the path is found.
+    """Let frames from one host arrive with a source address that is not that of its NIC.
+
+    With `reaches`, the host receives frames to that address, as with a bond of mode balance-tlb.
+    Without, PINGs and PONGs keep their address, so that path discovery succeeds.
     """
     other = "02:00:00:00:00:99"
     ours, theirs = lab.nic(sender), lab.nic(receiver)
@@ -70,7 +68,7 @@ def test_a_peer_that_answers_at_another_address_is_followed(make_lab, build, end
 def test_a_lowered_mtu_is_found_out_and_the_job_goes_on(
     make_lab, build, endless, tmp_path, batches
 ):
-    # Without offloads the kernel cuts batches, and drops the pieces that are too long.
+    # Without offloads, the kernel cuts batches and drops the pieces that are too long.
     lab = make_lab(hosts=2, nic="plain")
     end_file = tmp_path / "end"
     options = ("--mca", "btl_rawe_batches", batches)
@@ -78,7 +76,7 @@ def test_a_lowered_mtu_is_found_out_and_the_job_goes_on(
     job.wait_for("works", 2)
     for host in (0, 1):
         lab.set_mtu(host, 1200)
-    # 150 rounds of messages; what asks for the MTU is a tenth of that.
+    # 150 rounds of messages; probing the MTU takes a tenth of these bytes.
     before = [lab.statistic(host, "rx_bytes") for host in (0, 1)]
     wait_until(
         lambda: all(lab.statistic(host, "rx_bytes") > before[host] + 3_000_000 for host in (0, 1)),
@@ -92,14 +90,14 @@ def test_a_lowered_mtu_is_found_out_and_the_job_goes_on(
 
 
 def frames_of(file):
-    """The whole frames of our EtherType in a pcap file, from the frame header on."""
+    """Yield the complete frames of our EtherType in a pcap file, from the frame header on."""
     for frame, length in packets(file):
         if len(frame) == length and int.from_bytes(frame[12:14], "big") == ETHERTYPE:
             yield frame[14:]
 
 
 def test_no_session_key_is_flooded(make_lab, build, endless, tmp_path):
-    """A switch floods what is sent to addresses that it has not learned: first contact, mostly."""
+    """A switch floods frames to addresses that it has not learned, mostly at first contact."""
     lab = make_lab(hosts=3, topology="switch")
     files = [tmp_path / "job.pcap", tmp_path / "flooded.pcap"]
     ours = ["ether", "proto", hex(ETHERTYPE)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rawe-ping tells what passes between two hosts, and what to look at when it does not."""
+"""rawe-ping reports which frames pass between two hosts, and what to check if they do not."""
 
 import re
 import signal
@@ -32,27 +32,27 @@ class Listener:
         self.greeting = self.process.stdout.readline()
 
     def hear(self, text):
-        """Wait until it has said this."""
+        """Wait until its output contains this text."""
         while text not in self.greeting:
             line = self.process.stdout.readline()
             assert line, f"it has not said {text!r}: {self.greeting}"
             self.greeting += line
 
     def end(self):
-        """End it as Ctrl-C does; what it said, and its status."""
+        """End it as Ctrl-C does; return its output and status."""
         self.process.send_signal(signal.SIGINT)
         output = self.process.communicate(timeout=HANG_SECONDS)[0]
         return self.greeting + output, self.process.returncode
 
 
 def ask(lab, ping, *arguments):
-    """Ask from host 0; what it said, and its status."""
+    """Run rawe-ping on host 0; return its output and status."""
     done = lab.run(0, [ping, *arguments], timeout=HANG_SECONDS)
     return done.stdout + done.stderr, done.returncode
 
 
 def lost(said, size):
-    """How many frames of a size were lost, and of how many."""
+    """Return how many frames of a size were lost, and how many were sent."""
     found = re.search(rf"{size} frames, \d+ bytes: (\d+) of (\d+) lost", said)
     assert found, said
     return int(found.group(1)), int(found.group(2))
@@ -156,7 +156,7 @@ def test_what_does_not_pass(make_lab, ping, shape, hurt, arguments, status, word
 
 
 def begin_multicast(lab, ping):
-    """Listen on all hosts but the first; the listeners, and the arguments to ask with."""
+    """Listen on all hosts but the first; return the listeners, and the arguments of the sender."""
     listeners = [Listener(lab, ping, host, "-i", "eth0") for host in lab.hosts[1:]]
     macs = [lab.nic(host).mac for host in lab.hosts[1:]]
     return listeners, ["--multicast", "-i", "eth0", *QUICK, *macs]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""btl_rawe_socket_priority: what the queueing discipline, or a VLAN interface, sees of it."""
+"""btl_rawe_socket_priority, as seen by a queueing discipline or a VLAN interface."""
 
 import json
 
@@ -19,7 +19,7 @@ TABLE = """table netdev rawe_priority {{
 
 
 def count(lab, device, priority):
-    """Start to count, from 0, what all hosts send through a device."""
+    """Start to count, from 0, the packets that each host sends through a device."""
     for host in lab.hosts:
         script = TABLE.format(device=device, priority=priority)
         done = lab.run(host, ["nft", "-f", "-"], input=script)
@@ -27,7 +27,7 @@ def count(lab, device, priority):
 
 
 def counts(lab):
-    """For each host: packets that were sent with the priority, and with another one."""
+    """Yield for each host how many packets were sent with the priority, and with another one."""
     for host in lab.hosts:
         listing = lab.run(host, ["nft", "-j", "list", "table", "netdev", "rawe_priority"]).stdout
         rules = [part["rule"] for part in json.loads(listing)["nftables"] if "rule" in part]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The ways to CAP_NET_RAW that doc/security.md tells of, gone by a user without any privilege."""
+"""A user without privileges gets CAP_NET_RAW as described in doc/security.md."""
 
 import re
 import shutil
@@ -16,7 +16,7 @@ SECURITY = Path(__file__).resolve().parents[3] / "doc/security.md"
 
 @pytest.fixture
 def place(build, verify):
-    """A directory forevery user, with the starter of the document."""
+    """A directory that every user can read, with the starter program of the document."""
     with public_place(build, verify) as directory:
         starter = directory / "rawe-setpriv"
         shutil.copy(shutil.which("setpriv"), starter)
@@ -52,7 +52,7 @@ def test_the_starter_gives_nothing_else(make_lab, place):
 def test_only_its_group_may_start_it(make_lab, place):
     lab = make_lab(hosts=1)
     outsider = ["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups", "--inh-caps=-all"]
-    # With a shell between: root's rights end when the first program begins, not before.
+    # Through a shell, because root keeps its rights until setpriv executes the first program.
     done = lab.run(0, [*outsider, "sh", "-c", '"$0" true', place / "rawe-setpriv"])
     assert done.returncode != 0 and "ermission denied" in done.stderr
 
@@ -74,8 +74,8 @@ def test_an_open_socket_needs_the_capability_no_more(make_lab):
     assert done.stdout.strip() == "60", done.stderr
 
 
-# Ten frames with another host's source address, then ten with our own; by the queueing discipline
-# and past it (PACKET_QDISC_BYPASS).
+# Sends ten frames with another host's source address, then ten with our own; through the queueing
+# discipline, and past it (PACKET_QDISC_BYPASS).
 SEND = """
 import socket, sys
 to = bytes.fromhex(sys.argv[1].replace(":", ""))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs that others wrote, with checks of their own, finish over rawe."""
+"""Third-party programs with their own checks succeed over rawe."""
 
 import sys
 

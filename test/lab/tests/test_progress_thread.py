@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What was begun goes on while a process is outside of MPI: the progress thread sees to it."""
+"""Communication continues while a process is outside of MPI, by the progress thread."""
 
 import pytest
 from conftest import HANG_SECONDS, RAWE, assert_success, show, thorough
 
-MOST_SECONDS = 60  # what the progress thread repairs takes milliseconds
+MOST_SECONDS = 60  # the progress thread repairs losses within milliseconds
 ASYNC = ("--mca", "btl_rawe_async_progress", "1")
 
 
 @pytest.fixture(name="run")
 def runner(make_lab, build, away, tmp_path):
-    """A function that runs it over a network; what was done while the process was away."""
+    """A function that runs `away`, and returns what was done while the process was away."""
 
     def run(who, count, size, options=(), loss=0, seconds=MOST_SECONDS, lab=None):
         words = [away, who, tmp_path / "done", seconds, count, size]
@@ -90,7 +90,7 @@ def test_a_burst_leaves_although_its_sender_computes(run):
 
 
 def test_windows_and_all_else(make_lab, build, verify):
-    """4.1 has osc/pt2pt, which is not safe beside another thread: windows do not go by it."""
+    """osc/pt2pt of 4.1 is not thread-safe, so windows do not use it."""
     arguments = ["-np", 4, *RAWE, *ASYNC, verify, "--quick", "--scale", "0.2"]
     result = make_lab(loss=1).mpirun(arguments, timeout=HANG_SECONDS, build=build)
     assert_success(result)

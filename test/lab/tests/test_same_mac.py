@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""MAC addresses that several hosts have, as those of the NICs between a board and its BMC."""
+"""Several hosts have the same MAC address, as NICs between a board and its BMC do."""
 
 import pytest
 from conftest import RAWE, assert_success, help_messages, show
@@ -9,7 +9,7 @@ BMC_MAC = "b0:3a:f2:b6:05:9f"
 
 
 def isolate(lab, nic):
-    """Give a NIC of all hosts the same MAC address; nothing leads from one of them to another."""
+    """Give one NIC of each host the same MAC address, and disconnect these NICs."""
     switch = ["ip", "netns", "exec", lab.namespaces[-1], "ip", "link", "set"]
     for host in lab.hosts:
         device = host.nics[nic]

@@ -14,13 +14,13 @@ pytestmark = pytest.mark.skipif(
     launch.open_mpi()[0] < 5, reason="Open MPI 4.1 ends a job that has lost a process"
 )
 RANKS = 4
-# Of the collectives that 5.0.7 takes by default, han crashes when a process fails before its first
-# use on a communicator, over whatever BTL; tuned, basic and ftagree are what ULFM is tested with.
+# han, a default of 5.0.7, crashes over any BTL when a process fails before the first collective on
+# a communicator. ULFM is tested with tuned, basic and ftagree.
 FAULT_TOLERANT = ("--with-ft", "ulfm", "--mca", "coll", "^han")
 
 
 def patience(seconds):
-    """mpirun's words for how long a peer may be silent."""
+    """Return the parameter for how long a peer may be silent."""
     return ["--mca", "btl_rawe_peer_timeout", seconds]
 
 
@@ -34,12 +34,12 @@ class ShrinkingJob(Job):
         self.pids = self.told_pids()
 
     def wait_for_survivors(self, survivors):
-        """All of them have gone on."""
+        """Wait until all of them have continued."""
         for rank in survivors:
             self.wait_for(f"rank {rank} went on with {len(survivors)} of {RANKS}")
 
     def assert_survive(self, survivors):
-        """The survivors hear of a loss, and go on among themselves."""
+        """The survivors notice the loss, and continue among themselves."""
         self.wait_for_survivors(survivors)
         result = self.finish()
         assert not result.timed_out, show(result)
@@ -50,7 +50,7 @@ class ShrinkingJob(Job):
 
 @pytest.mark.parametrize("mode", ["busy", "idle"])
 def test_the_others_go_on_without_a_killed_rank(make_lab, build, shrinks, mode):
-    """Open MPI tells them, and they are through MPI_Finalize long before rawe finds it silent."""
+    """Open MPI tells them, and MPI_Finalize returns long before rawe's timeout."""
     job = ShrinkingJob(make_lab(hosts=2), build, *patience(3600), shrinks, mode)
     os.kill(job.pids[3], signal.SIGKILL)
     job.assert_survive([0, 1, 2])
@@ -65,7 +65,7 @@ def test_the_others_go_on_without_a_host_whose_cable_is_pulled(make_lab, build, 
 
 
 def test_who_was_cut_off_for_a_while_goes_on_alone(make_lab, build, shrinks, tmp_path):
-    """The others have given it up, one of them by their word alone, and tell it when it asks."""
+    """The others have given it up, one of them only because it was told, and reject its frames."""
     lab = make_lab(hosts=RANKS)
     job = ShrinkingJob(lab, build, *patience(2), shrinks, "apart", tmp_path / "file")
     lab.link_down(3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The soak, short: hours of it are test/soak's."""
+"""Short soaks; test/soak runs for hours."""
 
 import shutil
 import subprocess
@@ -26,7 +26,7 @@ def test_a_soak_is_exact_and_leaves_memory_and_descriptors_alone(
 
 
 def pull(build, minutes, *words):
-    """test/soak with two NICs a host, their cables pulled."""
+    """Run test/soak with two NICs per host, whose cables are pulled."""
     argv = [HERE.parents[1] / "soak", "--build", build, "--minutes", minutes, "--nics", "2", *words]
     return subprocess.run(
         argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600

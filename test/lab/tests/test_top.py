@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rawe-top shows what running processes count, to those who may know it."""
+"""rawe-top shows the counters of running processes to their user and to root."""
 
 import contextlib
 import json
@@ -28,20 +28,20 @@ from unprivileged import (
 )
 
 TOP = Path(__file__).resolve().parents[3] / "tools/rawe-top"
-BY_TURNS = ("--map-by", "node")  # neighbours in the ring are on different hosts
+BY_TURNS = ("--map-by", "node")  # neighbors in the ring are on different hosts
 SOON = ("--interval", "0.3")
-HUGE = "9" * 400  # more than a double holds
+HUGE = "9" * 400  # overflows a double
 
 
 def look(lab, status=0, host=0, prefix=()):
-    """What it shows on a host as JSON."""
+    """Return its JSON output on a host, or its error message."""
     done = lab.run(host, [*prefix, TOP, "--json", *SOON], timeout=HANG_SECONDS)
     assert done.returncode == status, done.stderr
     return json.loads(done.stdout) if status == 0 else done.stderr
 
 
 def await_looks(lab, condition, prefix=()):
-    """Look until a condition is true of what is shown; that."""
+    """Run it until a condition holds for its output; return that output."""
     deadline = time.monotonic() + HANG_SECONDS
     while not condition(shown := look(lab, prefix=prefix)):
         assert time.monotonic() < deadline, shown
@@ -49,18 +49,18 @@ def await_looks(lab, condition, prefix=()):
 
 
 def states(shown):
-    """The states of all processes, sorted."""
+    """Return the states of all processes, sorted."""
     return sorted(one["state"] for one in shown["processes"])
 
 
 def rank_of(shown, state):
-    """The rank of the one process that is in this state."""
+    """Return the rank of the only process in this state."""
     (rank,) = (one["rank"] for one in shown["processes"] if one["state"] == state)
     return rank
 
 
 def of(shown, name="eth0"):
-    """The entries of an interface, in the order of the ranks."""
+    """Return the entries of an interface, in the order of the ranks."""
     return [
         one
         for process in shown["processes"]
@@ -70,7 +70,7 @@ def of(shown, name="eth0"):
 
 
 def moves(shown, name):
-    """Does a counter of two processes grow?"""
+    """Return true if a counter grows in both processes."""
     return [one["per_second"][name] > 0 for one in of(shown)] == [True, True]
 
 
@@ -107,7 +107,7 @@ def test_stopped_and_dead_processes(make_lab, build, endless):
     lab = make_lab(hosts=1)
     job = EndlessJob(lab, build, endless, ranks=2)
     os.kill(job.pids[1], signal.SIGSTOP)
-    # Whom it does not hear of in time, on a busy machine, it takes for stopped as well.
+    # On a busy machine, a process that answers late is also shown as silent.
     await_looks(lab, lambda seen: states(seen) == ["ok", "silent"] and rank_of(seen, "ok") == 0)
     os.kill(job.pids[1], signal.SIGCONT)
     await_looks(lab, lambda seen: states(seen) == ["ok", "ok"])
@@ -141,12 +141,12 @@ def test_processes_are_shown_to_their_user_and_root(make_lab, build, verify, end
 
 
 def hear_ctrl_c():
-    """Who was started in the background of a shell has it ignored, and so have its children."""
+    """Reset SIGINT, which processes inherit as ignored from a shell's background job."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Terminal:
-    """rawe-top on a terminal of its own."""
+    """rawe-top on its own terminal."""
 
     def __init__(self, lab):
         self.ours, self.its = pty.openpty()
@@ -162,19 +162,19 @@ class Terminal:
         )
 
     def read(self):
-        """Take what it has written within a moment."""
+        """Read its output, waiting for a moment."""
         if select.select([self.ours], [], [], 0.1)[0]:
             self.shown += os.read(self.ours, 65536).decode()
 
     def wait_for(self, text):
-        """Wait until it has shown this."""
+        """Wait until its output contains this text."""
         deadline = time.monotonic() + HANG_SECONDS
         while text not in self.shown:
             assert time.monotonic() < deadline and self.process.poll() is None, self.shown
             self.read()
 
     def end(self):
-        """Its exit status, once the terminal is as it was."""
+        """Wait for its end, and assert that it restored the terminal; return its exit status."""
         deadline = time.monotonic() + HANG_SECONDS
         while self.process.poll() is None:
             assert time.monotonic() < deadline, self.shown
@@ -189,7 +189,7 @@ class Terminal:
 
 @pytest.fixture(name="lab")
 def lab_with_a_job(make_lab, build, endless, tmp_path):
-    """A host on which two ranks run."""
+    """A host with two running ranks."""
     lab = make_lab(hosts=1)
     job = Job(lab, build, ["-np", 2, *RAWE, endless, "until", tmp_path / "end"])
     job.wait_for("works", 2)
@@ -232,8 +232,8 @@ def test_wrong_use(words):
 
 @contextlib.contextmanager
 def pretender(answer, others=0):
-    """A process that calls itself one that can be watched, and says this. Under as many `others` of
-    such names, behind its own, no process answers."""
+    """A function that starts a process which poses as a rank and gives this answer. It also listens
+    under `others` more names, and does not answer there."""
     script = (
         "import socket, sys\n"
         "with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:\n"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A job that did not ask for rawe hears nothing of it, unless it asks what the BTLs found."""
+"""A job that did not select rawe sees no message of it, unless it asks for verbose output."""
 
 import pytest
 from conftest import HANG_SECONDS, assert_success, show
 from test_bad_days import NO_RAW_SOCKETS, ROUNDS, TCP_NIC, TROUBLES, begin, two_nics
 
 VERBOSE = ("--mca", "btl_base_verbose", "10")
-# Selections of BTLs that do not name rawe, or name it as one that is not wanted.
+# Selections of BTLs that do not name rawe, or that exclude it.
 UNASKED = {
     "none": (),
     "others excluded": ("--mca", "btl", "^openib,usnic"),
@@ -16,7 +16,7 @@ UNASKED = {
 
 
 def run(lab, build, *arguments, **options):
-    """Run two ranks on two hosts to their end, which is good: there is tcp."""
+    """Run two ranks on two hosts; they succeed, because tcp is available."""
     arguments = ["-np", 2, *TCP_NIC, *arguments]
     result = lab.mpirun(arguments, timeout=HANG_SECONDS, build=build, **options)
     assert_success(result)
@@ -24,8 +24,8 @@ def run(lab, build, *arguments, **options):
 
 
 def assert_silent(result):
-    """Nothing was said but what mpirun says on a busy machine of a daemon that it has started:
-    "plm:ssh: Warning: setpgid(...) failed in parent", which had begun its program already."""
+    """There is no error output, except mpirun's "plm:ssh: Warning: setpgid(...) failed in parent"
+    on a busy machine, when a daemon has executed its program already."""
     lines = [line for line in result.errors.splitlines() if ": Warning: setpgid(" not in line]
     assert lines == [], show(result)
 

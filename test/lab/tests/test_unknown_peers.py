@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Frames that no peer sends: from an unknown peer with port and key, and a peer out of its mind."""
+"""Frames that no peer sends: from an unknown peer with port and key, and from a faulty peer."""
 
 import os
 import re
@@ -22,17 +22,17 @@ from jobs import HEAR, EndlessJob, Job
 
 from rawelab import launch, wiring
 
-# Plain frames, which tell the receiver's port and key in a place of their own.
+# Plain frames, which have the receiver's port and key at fixed offsets.
 PLAIN = ("--mca", "btl_rawe_batches", "0")
 
-# Frames need a right checksum to be looked at.
+# Receivers drop frames with a wrong checksum.
 SEAL = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).resolve().parents[1])!r})
 from rawelab.checksums import seal
 """
 
-# Runs on host 0 as root: reads the port and key of the peer from the job's own frames, then calls.
+# Runs on host 0 as root: reads port and key of the peer from a frame of the job, sends CONNECTs.
 CALL = f"""{SEAL}{HEAR}
 job, count = int(sys.argv[1]), int(sys.argv[2])
 to, address = frame[0:6], frame[16:22]
@@ -46,26 +46,25 @@ print("called")
 """
 
 
-# Runs on host 0 as root: speaks for its rank, in the middle of what it says, and PUTs where nothing
-# was ever registered.
+# Runs on host 0 as root: injects PUTs to unregistered memory among the frames of its rank.
 PUT = f"""{SEAL}
 import socket, struct
 me = bytes.fromhex(open("/sys/class/net/eth0/address").read().strip().replace(":", ""))
 put = struct.pack(">BBHIQQ", 3, 0, 8, 77, 1 << 40, 0) + bytes(8)
 
 def heard(ours):
-    # The newest frame of the rank's: a new socket has no older ones.
+    # The newest frame of the rank, because a new socket has no older ones.
     while True:
         frame = ours.recv(2000)
         if frame[6:12] == me and frame[12:14] == bytes([0x88, 0xB5]) and frame[14] & 15 in (1, 2):
             return frame
 
-while True:  # its numbers may be used by the time they are sent: guess again, until it is ended
+while True:  # a guessed sequence number may be used already: guess again, until ended
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as ours:
         ours.bind(("eth0", 3))
         frame = heard(ours)
         sequence = struct.unpack_from(">I", frame, 26)[0]
-        for i in range(100):  # meanwhile it goes on
+        for i in range(100):  # the rank sends meanwhile
             number = struct.pack(">I", (sequence + 16 * i) % (1 << 32))
             length = struct.pack(">H", len(put))
             whole = frame[:26] + number + frame[30:34] + length + frame[36:38] + put
@@ -74,12 +73,12 @@ while True:  # its numbers may be used by the time they are sent: guess again, u
 
 
 needs_number = pytest.mark.skipif(
-    launch.open_mpi()[0] >= 5, reason="5.0 does not tell the number of a job, which a call has"
+    launch.open_mpi()[0] >= 5, reason="5.0 does not show the jobid, which a CONNECT contains"
 )
 
 
 def job_of(pid):
-    """Open MPI's number of the job that a rank belongs to."""
+    """Return the jobid of a rank."""
     with open(f"/proc/{pid}/environ", encoding="utf-8", errors="replace") as environment:
         return re.search(r"OMPI_MCA_ess_base_jobid=(\d+)", environment.read()).group(1)
 
@@ -104,7 +103,7 @@ def test_calls_of_nobody_are_refused_and_the_job_goes_on(make_lab, build, endles
 
 
 def daemon_of(lab, host):
-    """Process id of Open MPI's daemon on a host other than the first."""
+    """Return the process id of Open MPI's daemon on a host other than the first."""
     for pid in wiring.processes([lab.host(host).netns]):
         name = Path(f"/proc/{pid}/comm").read_text(encoding="ascii").strip()
         if name in ("orted", "prted"):  # of 4.1, of 5.0
@@ -113,7 +112,7 @@ def daemon_of(lab, host):
 
 
 def assert_moves(lab, host, frames):
-    """The host gets `frames` more frames of the job."""
+    """Wait until the host has received this many more frames of the job."""
     deadline = time.monotonic() + HANG_SECONDS
     before = lab.frames(host)
     while lab.frames(host) < before + frames:
@@ -123,7 +122,7 @@ def assert_moves(lab, host, frames):
 
 @needs_number
 def test_a_call_of_nobody_waits_for_the_runtime_alone(make_lab, build, endless, tmp_path):
-    """Who the caller is only the runtime knows, and its daemon stands still: the job goes on."""
+    """Only the runtime can identify the caller; while its daemon is stopped, the job continues."""
     lab = make_lab(hosts=2)
     end_file = tmp_path / "end"
     job = Job(lab, build, ["-np", 2, *RAWE, *PLAIN, endless, "until", end_file])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rawe-verify itself: over btl/tcp on this host it passes, and it notices every planted fault."""
+"""rawe-verify itself: it passes over btl/tcp on this host, and notices every planted fault."""
 
 import os
 import re
@@ -13,11 +13,11 @@ from rawelab import launch
 pytestmark = pytest.mark.thorough
 
 HANG_SECONDS = 120
-# Open MPI 5.0 asks the kernel for a route from each interface to itself; lo has one on any machine.
+# Open MPI 5.0 needs a route from each interface to itself, which lo always has.
 TCP = ("--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo")
 TABLE = Path(__file__).resolve().parents[1] / "verify" / "verify_options.c"
 GROUPS = re.findall(r'^    \{"(\w+)", "[^"]*", \d', TABLE.read_text(), re.MULTILINE)
-# It checks values only.
+# Group windows checks values only.
 WITHOUT = {("windows", "byte"), ("windows", "guard")}
 FAULTS = [
     (group, kind)
@@ -28,7 +28,7 @@ FAULTS = [
 
 
 def run(verify, *arguments, ranks=2):
-    """Run the program quickly over tcp; its result with both outputs in stdout."""
+    """Run the program with --quick over tcp; return the result, with both outputs in stdout."""
     command = ["mpirun", "--oversubscribe", "-np", str(ranks), *TCP]
     command += ["--mca", "osc", "pt2pt"] if launch.open_mpi()[0] < 5 else []
     if os.geteuid() == 0:

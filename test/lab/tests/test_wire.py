@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The wire of the lab does to frames what it is told, and nothing else."""
+"""The lab's wire applies the requested faults to frames, and no others."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from conftest import HANG_SECONDS, RAWE, assert_success, show, wait_until
 
 from rawelab import Lab, LabError, wire, wiring
 
-# Frames with a number and their sending time, then a pattern; the machine has one clock for all.
+# Sends frames with a number, the sending time, and a pattern. All hosts share one clock.
 SEND = """
 import socket, struct, sys, time
 device, mac, count, size, first = sys.argv[1:]
@@ -24,8 +24,8 @@ for number in range(int(first), int(first) + int(count)):
     body = struct.pack(">IQ", number, time.monotonic_ns())
     wire.send(head + body + bytes(i & 255 for i in range(int(size) - len(body))))
 """
-# Everything of our EtherType that comes, as [number, age in ns, length, is as sent], until as many
-# frames of whatever type have come as standard input says.
+# Prints each frame of our EtherType as [number, age in ns, length, is unchanged], once the number
+# of frames, of any type, that standard input specifies has arrived.
 RECEIVE = """
 import json, select, socket, struct, sys, time
 wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
@@ -52,7 +52,7 @@ PYTHON = ["/usr/bin/python3", "-c"]
 
 
 class Receiver:
-    """A program on a host that notes the frames it gets."""
+    """A program on a host that records the frames it receives."""
 
     def __init__(self, lab, host, nic=0):
         self.lab, self.host, self.nic = lab, host, nic
@@ -66,15 +66,15 @@ class Receiver:
         self.before = lab.wire_total("delivered", host, nic)
 
     def frames(self):
-        """End it once it has all that the wire has delivered, and the wire holds nothing more; the
-        list of (number, age, length, good)."""
+        """End it when the wire is empty and the program has all delivered frames; return the list
+        of (number, age, length, good)."""
         wait_until(lambda: self.lab.wire_counters()[None]["held"] == 0, "empty wire")
         count = self.lab.wire_total("delivered", self.host, self.nic) - self.before
         return json.loads(self.process.communicate(f"{count}\n", timeout=HANG_SECONDS)[0])
 
 
 def send(lab, sender, receiver, count, size=100, first=0):
-    """Send numbered frames to a host's first NIC, or an address; the wire has got them all then."""
+    """Send numbered frames to a host's first NIC or an address; return when the wire has them."""
     address = receiver if isinstance(receiver, str) else lab.nic(receiver).mac
     before = lab.wire_total("frames", sender, 0, "out")
     done = lab.run(sender, [*PYTHON, SEND, "eth0", address, count, size, first])
@@ -85,19 +85,19 @@ def send(lab, sender, receiver, count, size=100, first=0):
 
 
 def transfer(lab, count, **options):
-    """Send frames from host 0 to host 1; those that arrive, as Receiver.frames()."""
+    """Send frames from host 0 to host 1; return those that arrive, as Receiver.frames()."""
     receiver = Receiver(lab, 1)
     send(lab, 0, 1, count, **options)
     return receiver.frames()
 
 
 def numbers(frames):
-    """The numbers of frames in their order of arrival."""
+    """Return the numbers of frames in their order of arrival."""
     return [number for number, _, _, _ in frames]
 
 
 def assert_all_good(frames):
-    """Every frame is as it was sent."""
+    """Every frame is unchanged."""
     assert all(good for _, _, _, good in frames)
 
 
@@ -178,7 +178,7 @@ def test_one_seed_makes_the_same_losses_again_and_another_does_not(wired):
 def test_corruption_changes_a_byte_of_its_share(wired):
     lab = wired("corrupt=20%")
     frames = transfer(lab, 2000, size=1000)
-    # A change in addresses or EtherType keeps a frame from being received as ours.
+    # Frames with a changed destination or EtherType are not received as ours.
     assert len(frames) < 2000
     bad = sum(not good for _, _, _, good in frames)
     assert 250 < bad <= lab.wire_total("corrupted") < 550
@@ -223,11 +223,10 @@ def test_a_blackout_ends_no_sooner_than_told(wired):
 
 def test_a_rate_takes_its_time_and_its_buffer_drops_the_rest(wired):
     lab = wired("rate=5mbit,buffer=20000")
-    # They would take ten seconds.
-    count = 4000
+    count = 4000  # would take ten seconds
     frames = transfer(lab, count, size=1400)
     line_bytes = 1400 + 14 + 24
-    # What the buffer holds, and what leaves while the sender is at it.
+    # The contents of the buffer arrive, and what left it while the host was sending.
     assert 20000 // line_bytes <= len(frames) < count
     assert lab.wire_total("buffer_full") == count - len(frames)
     assert numbers(frames) == sorted(numbers(frames))

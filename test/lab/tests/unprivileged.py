@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Jobs of users without any privilege: where they find component and programs, who they are."""
+"""Jobs of users without privileges: their identity, and where their files are."""
 
 import shutil
 import subprocess
@@ -18,7 +18,7 @@ COMPONENT_SOURCES = ROOT / "opal/mca/btl/rawe"
 
 
 def as_user(user, *groups):
-    """The command by which root becomes a user by number, with these groups, the first its own."""
+    """Return the command by which root becomes a user with these groups, the first its primary."""
     others = f"--groups={','.join(map(str, groups[1:]))}" if groups[1:] else "--clear-groups"
     return ("setpriv", f"--reuid={user}", f"--regid={groups[0]}", others, "--inh-caps=-all")
 
@@ -28,7 +28,7 @@ USER = as_user(NOBODY, NOBODY)
 
 @contextmanager
 def public_place(build, verify):
-    """A directory that every user can read, with components and program; temporary ones below."""
+    """A directory that every user can read, with components, program and a temporary directory."""
     directory = Path(tempfile.mkdtemp(prefix="rawe-place-", dir="/tmp"))
     try:
         for libs in (launch.COMPONENT, launch.COLLECTIVES):
@@ -46,7 +46,7 @@ def public_place(build, verify):
 
 
 def give_capability(program):
-    """Let nobody's group run a program with CAP_NET_RAW, as doc/security.md says."""
+    """Let the group of nobody run a program with CAP_NET_RAW, as described in doc/security.md."""
     shutil.chown(program, "root", NOBODY)
     program.chmod(0o750)
     done = subprocess.run(["setcap", "cap_net_raw=ep", program], check=False)
@@ -55,7 +55,7 @@ def give_capability(program):
 
 
 def build_helper(directory, *more):
-    """rawe-socket-helper with an access list of its own, `helper.conf` beside it."""
+    """Build rawe-socket-helper with its access list, `helper.conf`, in this directory."""
     program = directory / "rawe-socket-helper"
     names = ("packet/rawe_filter", "sys/rawe_descriptor")
     sources = [COMPONENT_SOURCES / f"linux/{name}.c" for name in names]
@@ -66,13 +66,13 @@ def build_helper(directory, *more):
 
 
 def variables(place, **others):
-    """The environment of a job of a user: everything that is written lies in the public place."""
+    """Return the environment of a user's job, which writes only below the public directory."""
     names = ("HOME", "TMPDIR", "OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base")
     return {**{name: str(place / "tmp") for name in names}, **others}
 
 
 def run(lab, place, *starter, user=USER, **others):
-    """Two ranks of one host, which reach each other over lo."""
+    """Run two ranks of one host, which communicate over lo."""
     program = [place / "rawe-verify", "--quick", "--scale", "0.1", "--only", "pt2pt"]
     return lab.mpirun(
         ["-np", 2, *RAWE, *starter, *program],

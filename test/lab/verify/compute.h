@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Computation without MPI calls, as between the exchanges of an application.
+ * Computation without MPI calls, as between the communication of an application.
  */
 #ifndef COMPUTE_H
 #define COMPUTE_H

@@ -1,22 +1,23 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Group datatypes: data with holes, sent and received in all combinations with plain bytes, so that
- * rawe packs each message piece by piece.
+ * Group datatypes: data with holes, sent as or received into plain bytes or holes, so that rawe
+ * packs each message in pieces.
  *
  * Each layout is described twice, independently: as an MPI datatype, and as the list of byte
  * displacements in the order of packing. The expected buffer is computed from the list, with
  * poison wherever no displacement points, so a written hole is a failure.
  *
- * Basic types of both sides need not agree (ints arrive as bytes): between like hosts Open MPI
- * moves them unconverted, and so every way of cutting a message is met with every hole.
+ * Basic types of both sides need not agree (ints arrive as bytes), because Open MPI does not
+ * convert them between hosts of the same architecture. So all ways of cutting a message meet all
+ * holes.
  */
 #include "verify.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* One datatype and what we know about it. */
+/* A datatype and its properties. */
 struct layout {
     const char *name;
     MPI_Datatype type;
@@ -36,7 +37,7 @@ static void layout_begin(struct layout *layout, const char *name, size_t size, p
     layout->highest = 0;
 }
 
-/* Appends a run of len bytes at a displacement. */
+/* Append a run of len bytes at a displacement. */
 static void layout_run(struct layout *layout, ptrdiff_t at, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -138,19 +139,19 @@ static void (*const makers[])(struct layout *) = {
     make_vector, make_indexed, make_interleaved, make_negative, make_nested,
 };
 
-/* Bytes before the address handed over that the elements reach. */
+/* Return how many bytes before the given address the elements use. */
 static size_t room_before(const struct layout *layout)
 {
     return (size_t)-layout->lowest;
 }
 
-/* Bytes that `count` elements span, from the lowest to behind the highest. */
+/* Return how many bytes `count` elements span, from the lowest to the highest. */
 static size_t room(const struct layout *layout, size_t count)
 {
     return (size_t)((ptrdiff_t)(count - 1) * layout->extent + layout->highest - layout->lowest);
 }
 
-/* Writes the message's bytes to where the layout wants them. */
+/* Write the message's bytes to their places in the layout. */
 static void scatter(const struct layout *layout, size_t count, unsigned char *buffer,
                     struct verify_id id)
 {
@@ -166,7 +167,7 @@ static void scatter(const struct layout *layout, size_t count, unsigned char *bu
     free(packed);
 }
 
-/* Checks a receive buffer: the message's bytes in their places, poison everywhere else. */
+/* Check a receive buffer: the message's bytes in their places, poison everywhere else. */
 static void check_scattered(const struct layout *layout, size_t count, struct verify_buffer *buffer,
                             struct verify_id id)
 {
@@ -187,7 +188,7 @@ static struct verify_buffer scattered_buffer(const struct layout *layout, size_t
     return buffer;
 }
 
-/* A status of a typed receive must give the number of elements. */
+/* Check that the status of a typed receive has the number of elements. */
 static void check_count(const MPI_Status *status, const struct layout *layout, size_t count)
 {
     int n;
@@ -196,7 +197,7 @@ static void check_count(const MPI_Status *status, const struct layout *layout, s
     verify_equal(n, (long long)count, "elements in the status of a typed receive");
 }
 
-/* Layout to layout round the ring, then layout to bytes, then bytes to layout. */
+/* Send layout to layout around the ring, then layout to bytes, then bytes to layout. */
 static void transfer(const struct layout *layout, size_t count, uint64_t sequence)
 {
     int to = (verify.rank + 1) % verify.size;

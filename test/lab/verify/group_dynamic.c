@@ -10,18 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Steps of parents and children are numbered from here, so that both compute the same contents. */
+/* First step number of parents and children, so that both compute the same contents. */
 #define SPAWN_STEPS 1000000u
 
 static const int inter_sizes[] = {0, 1, 1500, 9000, 70000, 1000000};
 
-/* Contents name a process of the `second` side as 1000 more than its rank there. */
+/* Return a process's number in contents; those of the `second` side are its rank plus 1000. */
 static int name(bool second, int rank)
 {
     return second ? rank + 1000 : rank;
 }
 
-/* Every process of each side exchanges messages with every process of the other. */
+/* Exchange messages between all processes of one side and all of the other. */
 static void talk(MPI_Comm inter, bool second)
 {
     int rank, size, remote;
@@ -54,7 +54,7 @@ static void talk(MPI_Comm inter, bool second)
     }
 }
 
-/* One communicator of both sides: a ring and an allgather over all processes. */
+/* Merge both sides into one communicator, and allgather over all processes. */
 static void talk_merged(MPI_Comm inter, bool second)
 {
     enum { SIZE = 3000 };
@@ -85,7 +85,7 @@ static void adopt_errhandler(MPI_Comm comm)
     MPI_Errhandler_free(&handler);
 }
 
-/* What parents and children do with each other, then they part. */
+/* Communicate between parents and children, and disconnect. */
 static void family(MPI_Comm *inter, bool child)
 {
     adopt_errhandler(*inter);
@@ -107,7 +107,7 @@ void group_spawn_child(void)
     family(&parent, true);
 }
 
-/* Explains a spawn that failed before the usual error handler speaks. */
+/* Explain a failed spawn, before the usual error handler is called. */
 static void check_spawned(int code)
 {
     char text[MPI_MAX_ERROR_STRING];
@@ -122,9 +122,9 @@ static void check_spawned(int code)
 }
 
 /*
- * Where the children of spawn `number` go, in turn the first and the last rank's host. Debian's
- * Open MPI 4.1 does not start children on more than one host (they fail in MPI_Init, because their
- * addresses are not exchanged between the hosts' daemons), over any BTL.
+ * Place the children of spawn `number` on the host of the last or the first rank in turn. Over any
+ * BTL, Debian's Open MPI 4.1 cannot start children on more than one host: they fail in MPI_Init,
+ * because the hosts' daemons do not exchange their addresses.
  */
 static MPI_Info placement(int number)
 {
@@ -145,7 +145,7 @@ static MPI_Info placement(int number)
     return info;
 }
 
-/* Spawns children that do the same talk, by one command or by two. */
+/* Spawn children that communicate as the parents do, by one command or by two. */
 static void spawn(int number, int children, bool multiple)
 {
     char number_text[16], seed_text[32], bytes_text[32], timeout_text[32];
@@ -191,10 +191,10 @@ void group_spawn(void)
     }
 }
 
-/* Splits the job, connects the halves over a port, talks, parts. */
+/* Split the job, connect the halves over a port, communicate, and disconnect. */
 static void connect_once(int round)
 {
-    /* The cut moves, and so does who accepts. */
+    /* The cut moves, and the accepting side alternates. */
     int cut = 1 + round % (verify.size - 1);
     bool upper = verify.rank >= cut, accepting = upper == (round % 2 == 0);
     int opener = round % 2 == 0 ? cut : 0; /* rank 0 of the accepting half */

@@ -13,11 +13,11 @@ enum flavour { CREATED, ALLOCATED, DYNAMIC, FLAVOURS };
 
 static const char *const flavour_names[] = {"created", "allocated", "dynamic"};
 
-/* A window with one slot for each origin, and where its memory lies on every rank. */
+/* A window with a slot for each origin, and the addresses of its memory on all ranks. */
 struct window {
     MPI_Win win;
     unsigned char *memory;
-    struct verify_buffer buffer; /* under the created and dynamic ones, for its guards */
+    struct verify_buffer buffer; /* of created and dynamic windows, for its guards */
     size_t slot;
     size_t len;
     MPI_Aint *bases; /* displacement of the memory's first byte on each rank */
@@ -61,13 +61,13 @@ static void window_free(struct window *window)
     free(window->bases);
 }
 
-/* Displacement of an origin's slot on a rank. */
+/* Return the displacement of an origin's slot on a rank. */
 static MPI_Aint slot_at(const struct window *window, int rank, int origin)
 {
     return window->bases[rank] + (MPI_Aint)(window->slot * (size_t)origin);
 }
 
-/* Checks the own slot that an origin has written, as the epoch left it. */
+/* Check the slot that an origin has written in this rank's memory. */
 static void check_slot(struct window *window, int origin, size_t len, struct verify_id id)
 {
     struct verify_buffer copy = verify_buffer_new(window->slot);
@@ -77,7 +77,7 @@ static void check_slot(struct window *window, int origin, size_t len, struct ver
     verify_buffer_free(&copy);
 }
 
-/* Makes the own memory of a window under locks readable, and says when all ranks are there. */
+/* Wait for all ranks, and make this rank's own memory readable. */
 static void everybody_unlocked(struct window *window)
 {
     MPI_Barrier(verify.comm);
@@ -91,7 +91,7 @@ static void clear(struct window *window)
     MPI_Barrier(verify.comm);
 }
 
-/* Each rank writes its slot on every rank, then reads every slot back. */
+/* Let each rank write its slot on all ranks, then read slots back. */
 static void fenced(struct window *window, size_t len)
 {
     struct verify_buffer *out = malloc(sizeof *out * (size_t)verify.size);
@@ -129,7 +129,7 @@ static void fenced(struct window *window, size_t len)
     free(back);
 }
 
-/* Locks one rank after the other; what was put and flushed is there to be got in the epoch. */
+/* Lock one rank after the other; flushed puts must be visible to a get in the same epoch. */
 static void locked(struct window *window, size_t len, bool all_at_once)
 {
     int count = (int)len;
@@ -148,7 +148,7 @@ static void locked(struct window *window, size_t len, bool all_at_once)
             MPI_Win_lock(k % 2 ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED, rank, 0, window->win);
         }
         MPI_Put(out.data, count, MPI_BYTE, rank, at, count, MPI_BYTE, window->win);
-        /* osc/rdma's flush_all forgets what is under locks of single ranks (all of its releases). */
+        /* In all releases, flush_all of osc/rdma omits accesses under locks of single ranks. */
         if (k % 2 == 0 || !all_at_once) {
             MPI_Win_flush(rank, window->win);
         } else {
@@ -174,7 +174,7 @@ static void locked(struct window *window, size_t len, bool all_at_once)
     MPI_Barrier(verify.comm);
 }
 
-/* A spread target type: the bytes between stay as they were. */
+/* Put with a target type that has gaps, which must not change. */
 static void spread(struct window *window)
 {
     int to = (verify.rank + 1) % verify.size, from = (verify.rank + verify.size - 1) % verify.size;
@@ -208,7 +208,7 @@ static void spread(struct window *window)
     MPI_Barrier(verify.comm);
 }
 
-/* Everybody adds to the same numbers of every rank, then replaces one number on each. */
+/* Let all ranks add to the same numbers of every rank, then replace one number on each. */
 static void accumulated(struct window *window)
 {
     size_t count = window->len / sizeof(int64_t);
@@ -248,7 +248,7 @@ static void accumulated(struct window *window)
     MPI_Barrier(verify.comm);
 }
 
-/* Counters on rank 0: fetch_and_op and get_accumulate at the same time. */
+/* Increment counters on rank 0 by fetch_and_op and get_accumulate. */
 static void counted(struct window *window, int rounds)
 {
     int64_t *counters = (int64_t *)window->memory;
@@ -275,12 +275,12 @@ static void counted(struct window *window, int rounds)
         verify_equal(counters[0], n, "counter after fetch_and_op");
         verify_equal(counters[1], n, "counter after get_accumulate");
     }
-    /* Each fetch has got another value: together they are 0 to n - 1, twice. */
+    /* All fetched values differ: they are 0 to n - 1, twice. */
     MPI_Allreduce(&sum, &total, 1, MPI_INT64_T, MPI_SUM, verify.comm);
     verify_equal(total, n * (n - 1), "sum of all values fetched");
 }
 
-/* Many small puts in flight to everybody, each to its own place, completed by one flush. */
+/* Start many small puts to all ranks, each to its own place, and complete them by one flush. */
 static void many_small(struct window *window)
 {
     size_t pieces = window->slot / 8;
@@ -310,7 +310,7 @@ static void many_small(struct window *window)
     MPI_Barrier(verify.comm);
 }
 
-/* True when Open MPI has a component for windows over the BTLs of this run. */
+/* Returns true if Open MPI has a component for windows over the BTLs of this run. */
 static bool windows_possible(void)
 {
     MPI_Comm comm;
@@ -339,7 +339,7 @@ static bool on_one_host(void)
     return size == verify.size;
 }
 
-/* On one host Open MPI 4.1 may pick osc/sm, which has no dynamic windows. */
+/* Returns true if Open MPI 4.1 may select osc/sm, which has no dynamic windows. */
 static bool perhaps_osc_sm(void)
 {
     const char *osc = getenv("OMPI_MCA_osc");
@@ -349,10 +349,10 @@ static bool perhaps_osc_sm(void)
 
 const char *group_onesided_unfit(void)
 {
-    /* osc/pt2pt refuses to, and osc/rdma within a host crashes. */
+    /* osc/pt2pt refuses, and osc/rdma crashes within a host. */
     if (verify.thread_level == MPI_THREAD_MULTIPLE && !verify.thread_level_said) {
-        return "Open MPI has no windows under MPI_THREAD_MULTIPLE over some BTLs: run it with --only "
-               "onesided,windows, or with --thread-level multiple";
+        return "Open MPI has no windows under MPI_THREAD_MULTIPLE over some BTLs: run it with "
+               "--only onesided,windows, or with --thread-level multiple";
     }
     return windows_possible() ? NULL
                               : "Open MPI has no component for windows here; Debian switches one "
@@ -360,8 +360,8 @@ const char *group_onesided_unfit(void)
 }
 
 /*
- * In 4.1.2 to 4.1.4 a rank that looks for memory of a dynamic window waits for a lock that it holds
- * itself, unless the window is osc/pt2pt's.
+ * Returns true if dynamic windows hang: in 4.1.2 to 4.1.4, except with osc/pt2pt, a rank that looks
+ * up memory of a dynamic window waits for a lock that it holds itself.
  */
 static bool dynamic_hangs(void)
 {

@@ -1,9 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Groups order and unexpected: messages of one sender match in the order they were sent, whatever
- * their sizes; those of one communicator never reach another; and thousands of messages wait for
- * receives that are not posted yet.
+ * Groups order and unexpected: messages of a sender match in the order of sending, whatever their
+ * sizes; messages stay in their communicator; thousands of messages wait for their receives.
  */
 #include "verify.h"
 
@@ -21,7 +20,7 @@ static size_t size_of(uint64_t stream, int source, int number, size_t limit)
     return verify_random_size(stream * 64 + (uint64_t)source, (uint64_t)number, limit);
 }
 
-/* The sends of one test: `count` messages to each rank, number i with its own tag and size. */
+/* The sends of a test; message i to a rank has its own tag and size. */
 struct sends {
     struct verify_buffer *buffers;
     MPI_Request *requests;
@@ -62,7 +61,7 @@ static void sends_finish(struct sends *sends)
     MPI_Barrier(MPI_COMM_WORLD); /* a wildcard must not catch a message of the next step */
 }
 
-/* Checks message number `number` of the status's source: its tag, its size, its bytes. */
+/* Check tag, size and bytes of message `number` of the status's source. */
 static void check_number(struct verify_buffer *buffer, const MPI_Status *status, int number,
                          uint64_t stream, size_t limit)
 {
@@ -73,7 +72,7 @@ static void check_number(struct verify_buffer *buffer, const MPI_Status *status,
     verify_buffer_check(buffer, size, verify_id(source, verify.rank, tag, (uint64_t)number));
 }
 
-/* Receives posted one after the other, everything wild: each source's numbers come ascending. */
+/* Receive with wildcards only: the numbers of each source must ascend. */
 static void order_of_one_sender(int per_rank, size_t limit)
 {
     int *next = calloc((size_t)verify.size, sizeof *next);
@@ -99,8 +98,7 @@ static void order_of_one_sender(int per_rank, size_t limit)
     free(next);
 }
 
-/* The same tag on several communicators, received in another order than sent: each message comes
- * from its own communicator. */
+/* Receive from several communicators, with one tag, in another order than sent. */
 static void communicators_are_apart(void)
 {
     enum { COMMS = 4, BYTES = 5000 };
@@ -142,8 +140,8 @@ void group_order(void)
 }
 
 /*
- * Every rank sends `count` messages to the next one before anybody posts a receive. Isend and a
- * barrier, because MPI does not promise that `count` blocking sends return.
+ * Send `count` messages to the next rank before any rank posts a receive; by Isend, because MPI
+ * does not guarantee that `count` blocking sends return.
  */
 static void unexpected(int count, size_t limit, bool backwards)
 {

@@ -1,17 +1,17 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Groups pt2pt, large and outstanding: plain messages of every size between all pairs of ranks,
- * and many requests at once, completed together, by testing and in reverse.
+ * Groups pt2pt, large and outstanding: messages of all sizes between all pairs of ranks, and many
+ * requests at once, completed together, by testing, and in reverse.
  */
 #include "verify.h"
 
 #include <stdlib.h>
 
-/* The ways a message of the size tests can be sent and received. */
+/* The ways to send and receive a message. */
 enum { IRECV_SEND, ISEND_RECV, SENDRECV, BOTH_TESTED, WAYS };
 
-/* Waits by testing, so that the library's progress is entered again and again. */
+/* Wait by testing, which calls the library's progress repeatedly. */
 static void test_until_done(MPI_Request *requests, int count, MPI_Status *statuses)
 {
     int done = 0;
@@ -22,8 +22,8 @@ static void test_until_done(MPI_Request *requests, int count, MPI_Status *status
 }
 
 /*
- * Every rank sends `size` bytes to the rank `distance` further on and receives as much from the
- * rank as far behind; distance 0 is a message to oneself.
+ * Send `size` bytes to the rank at this distance, and receive as many from the opposite one.
+ * Distance 0 is a message to itself.
  */
 static void exchange(size_t size, int distance, int way, int tag, uint64_t sequence)
 {
@@ -64,7 +64,7 @@ static void exchange(size_t size, int distance, int way, int tag, uint64_t seque
     verify_buffer_free(&receive);
 }
 
-/* Small sizes over every distance, larger ones over one distance each. */
+/* Exchange small sizes over all distances, larger ones over one distance each. */
 static void every_size(void)
 {
     size_t count;
@@ -84,7 +84,7 @@ static void every_size(void)
     }
 }
 
-/* A receive that is longer than what comes: the rest of the buffer stays as it was. */
+/* Receive into longer buffers, whose rest must not change. */
 static void short_messages_in_long_buffers(void)
 {
     int to = (verify.rank + 1) % verify.size;
@@ -133,14 +133,14 @@ void group_large(void)
         if (size > verify.max_bytes) {
             break;
         }
-        /* Odd sizes below the round one, the limit itself as it is. */
+        /* Use odd sizes below the round ones, but the limit itself. */
         size -= megabytes[i] == 256 ? 0 : 4093 * i;
         verify_step("%zu bytes", size);
         exchange(size, distance, (int)i % WAYS, VERIFY_TAG, i);
     }
 }
 
-/* Ways of completing an array of requests. */
+/* Ways to complete an array of requests. */
 enum { WAITALL, TESTALL, WAIT_BACKWARDS, COMPLETIONS };
 
 static const char *const completion_names[] = {"Waitall", "Testall", "Wait backwards"};
@@ -158,7 +158,7 @@ static void complete(int way, MPI_Request *requests, int count, MPI_Status *stat
     }
 }
 
-/* A window of messages to and from every rank at once, oneself included, of mixed sizes. */
+/* Exchange a window of messages of mixed sizes with all ranks at once, including itself. */
 static void window(int way, int window_len, size_t largest)
 {
     int count = window_len * verify.size;

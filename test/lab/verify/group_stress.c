@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Groups flood, random and late: many senders to one receiver, a seeded mixture of everything, and
- * receivers that compute for a while without calling MPI.
+ * Groups flood, random and late: many senders to one receiver, a seeded mixture, and receivers that
+ * compute without calling MPI.
  */
 #include "verify.h"
 
@@ -10,14 +10,14 @@
 
 #include <stdlib.h>
 
-/* Message i of a rank's flood; now and then one that needs a rendezvous. */
+/* Return the size of message i of a flood; some need a rendezvous. */
 static size_t flood_size(uint64_t stream, int source, int i, size_t limit)
 {
     return verify_random_size(stream * 64 + (uint64_t)source, (uint64_t)i,
                               i % 50 == 49 ? limit : limit / 20 + 1);
 }
 
-/* All others send to one rank as fast as they can; it takes what comes, and looks at the order. */
+/* Send from all others to one rank, which receives with wildcards and checks the order. */
 static void flood(int victim, int per_rank, size_t limit)
 {
     uint64_t stream;
@@ -64,7 +64,7 @@ void group_flood(void)
     flood(verify.size / 2, verify_repeat(1000), 9000);
 }
 
-/* One message of the random mixture; every rank computes the same list. */
+/* A message of the random mixture; all ranks compute the same list. */
 struct planned {
     int source, dest, tag;
     size_t size;
@@ -110,8 +110,8 @@ static void start_receive(const struct planned *message, struct verify_buffer *b
 }
 
 /*
- * `count` messages between random pairs, random sizes, half of the receives posted late; a
- * reduction goes on meanwhile.
+ * Send `count` messages of random sizes between random pairs, with half of the receives posted
+ * late, and a reduction at the same time.
  */
 static void mixture(int count, size_t limit)
 {
@@ -190,8 +190,8 @@ static size_t late_size(uint64_t stream, int i)
 }
 
 /*
- * A stream of messages round the ring. post_first: the receives are there before the receiver
- * computes. Which ranks compute: the odd ones, the even ones or all.
+ * Send messages around the ring while the odd ranks, the even ones, or all compute. post_first: the
+ * receives are posted before the computation.
  */
 static void compute_amid(bool post_first, bool odd, bool even)
 {

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Group windows: every predefined operation on the types that a BTL has atomics for and on one that
- * it has none for, a target that computes, several threads. Results are exact.
+ * Group windows: all predefined operations on types with and without atomics of the BTL, a
+ * computing target, several threads. Results are exact.
  */
 #include "verify.h"
 
@@ -32,7 +32,7 @@ static const struct {
     {MPI_BOR, true},  {MPI_BXOR, true}, {MPI_REPLACE, false},
 };
 
-/* The value of an element that a rank contributes, the same for all with MPI_REPLACE. */
+/* Write a number as an element of this type. */
 static void set(unsigned char *at, size_t type, long long value)
 {
     if (types[type].type == MPI_DOUBLE) {
@@ -52,7 +52,7 @@ static void fill(unsigned char *out, size_t type, MPI_Op op, int rank)
     }
 }
 
-/* What all ranks together make of the initial values. */
+/* Compute the result of all ranks' operations on the initial values. */
 static void expect(unsigned char *out, size_t type, MPI_Op op)
 {
     unsigned char mine[ELEMENTS * TYPE_BYTES_MOST];
@@ -115,7 +115,7 @@ static void every_operation(void)
     MPI_Win_free(&win);
 }
 
-/* Words of four bytes, and of eight, that all ranks count up by compare_and_swap. */
+/* Let all ranks increment words of four and eight bytes by compare_and_swap. */
 static void swapped(int rounds)
 {
     int64_t *memory;
@@ -163,7 +163,7 @@ static void swapped(int rounds)
     MPI_Win_free(&win);
 }
 
-/* A window of this process alone, in memory of the program's or of MPI's. */
+/* Use a window of this process alone, in memory of the program or of MPI. */
 static void alone(bool allocate)
 {
     int64_t *memory, own[2], value = 7, expected = 12, got = 0;
@@ -197,8 +197,8 @@ static void alone(bool allocate)
 }
 
 /*
- * Rank 0 computes, and looks at its memory: the others' accesses are executed without its calling
- * MPI. Where osc/pt2pt has the window they are not, or where the job has no progress thread.
+ * Let rank 0 compute and read its memory: accesses of the others must complete without MPI calls of
+ * rank 0. That needs the progress thread, and does not hold with osc/pt2pt.
  */
 static void passive(void)
 {
@@ -240,12 +240,12 @@ static void passive(void)
     MPI_Win_free(&win);
 }
 
-/* What a thread is told. */
+/* The arguments of a thread. */
 struct worker {
     pthread_t thread;
     MPI_Win win;
     int number, rounds;
-    int64_t sum; /* of what it has fetched */
+    int64_t sum; /* of the fetched values */
 };
 
 static void *worker_main(void *argument)

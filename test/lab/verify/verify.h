@@ -5,9 +5,9 @@
  * buffers, checks, and the table of test groups.
  *
  * Every received byte is compared with a generator that both sides compute from (seed, step,
- * source, destination, tag, sequence, offset). So no byte passes that is misplaced, belongs to
- * another message, is left over from an earlier one, or was flipped on the way. Receive buffers are
- * first filled with VERIFY_POISON, and have guard zones.
+ * source, destination, tag, sequence, offset). This detects bytes that are misplaced, belong to
+ * another message, are left over from an earlier one, or were changed. Receive buffers are filled
+ * with VERIFY_POISON, and have guard zones.
  */
 #ifndef VERIFY_H
 #define VERIFY_H
@@ -48,14 +48,14 @@ struct verify_run {
     int thread_level;       /**< requested: MPI_THREAD_SINGLE or MPI_THREAD_MULTIPLE; -1: none */
     const char *only;       /**< comma list, NULL is all */
     const char *skip;       /**< comma list, NULL is none */
-    const char *child;      /**< set in a process that a test has spawned: its role */
+    const char *child;      /**< role of a process that a test has spawned, or NULL */
     uint64_t plant;         /**< falsify the nth check, from 1; 0 is none */
     enum verify_plant_kind plant_kind;
 
     double soak_seconds; /**< --soak; 0: the groups */
     double soak_interval;
     unsigned soak_threads;
-    const char *soak_until;   /**< ... and until this file exists; or NULL */
+    const char *soak_until;   /**< the soak also waits until this file exists; or NULL */
     const char *soak_started; /**< file that rank 0 creates once all ranks have started; or NULL */
 
     int rank;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rotates the alignment of data over 0..7, so that copies of odd addresses are exercised. */
+/* Rotates the alignment of data through 0..7, to test copies from and to odd addresses. */
 static atomic_uint next_misalignment;
 
 static struct verify_buffer allocate(size_t len, size_t misalignment)
@@ -57,7 +57,7 @@ struct verify_buffer verify_buffer_filled(size_t len, struct verify_id id)
     return buffer;
 }
 
-/* Offset of the first byte that is not poison, or len. */
+/* Return the offset of the first byte that is not poison, or len. */
 static size_t first_touched(const unsigned char *data, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -86,7 +86,7 @@ static void check_guards(const struct verify_buffer *buffer, const char *kind)
     }
 }
 
-/* --plant: spoils the buffer as a faulty transport would have, before it is looked at. */
+/* Change the buffer for --plant, as a faulty transport might, before it is checked. */
 static void plant(struct verify_buffer *buffer, size_t at, size_t len)
 {
     if (len > 0 && verify_planted(VERIFY_PLANT_BYTE)) {

@@ -3,8 +3,8 @@
  *
  * Message contents: a counter-based generator, and the comparison.
  *
- * Word i of a message is mix(key + (i + 1) * GAMMA), the splitmix64 sequence started at a key made
- * of everything that names the message.
+ * Word i of a message is mix(key + (i + 1) * GAMMA), the splitmix64 sequence from a key that is
+ * derived from the identity of the message.
  */
 #include "verify.h"
 

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-verify: exercises what MPI can do and checks every byte that arrives. This file runs the
- * groups one after the other and reports them.
+ * rawe-verify: exercises MPI and checks every byte that arrives. This file runs the groups one
+ * after the other and reports them.
  */
 #include "verify.h"
 
@@ -19,7 +19,7 @@ static void list_groups(void)
     }
 }
 
-/* An unexpected message, left over when a group has ended, is a fault of the transport. */
+/* Check that no message is left over after a group, which would be a fault of the transport. */
 static void check_nothing_left(void)
 {
     int found = 0, size = 0;
@@ -35,7 +35,7 @@ static void check_nothing_left(void)
     }
 }
 
-/* Returns the checks that all ranks made in the group; on other ranks than 0 something else. */
+/* Run a group. Returns the number of checks of all ranks; valid on rank 0 only. */
 static uint64_t run_group(const struct verify_group *group)
 {
     struct verify_counters mine;
@@ -63,7 +63,7 @@ static uint64_t run_group(const struct verify_group *group)
     return sums[0];
 }
 
-/* Why this group cannot run here, or NULL. The answer is the same on every rank. */
+/* Return why this group cannot run here, or NULL; the same on all ranks. */
 static const char *why_not(const struct verify_group *group)
 {
     static char text[64];
@@ -76,8 +76,8 @@ static const char *why_not(const struct verify_group *group)
 }
 
 /*
- * A run with --plant that comes to its end has either missed the planted fault, which is the worst
- * this program can do, or has had no check to plant it in. Returns the exit code.
+ * Judge a run with --plant that reaches its end: it has missed the planted fault, or had no check
+ * to plant it in. Returns the exit code.
  */
 static int judge_plant(void)
 {
@@ -93,7 +93,7 @@ static int judge_plant(void)
     return most >= verify.plant ? 1 : 2;
 }
 
-/* Runs what was chosen. Returns the exit code. */
+/* Run the selected groups. Returns the exit code. */
 static int run_groups(void)
 {
     size_t ran = 0, skipped = 0;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The groups of rawe-verify, and the command line that chooses among them. It is read before MPI_Init, because the groups that are chosen
- * decide which thread level MPI is asked for.
+ * The groups of rawe-verify, and the command line that selects them. It is read before MPI_Init,
+ * because the selected groups determine the thread level.
  */
 #include "verify.h"
 
@@ -31,7 +31,7 @@ const struct verify_group verify_groups[] = {
 };
 const size_t verify_group_count = sizeof verify_groups / sizeof verify_groups[0];
 
-/* True when the comma-separated list contains the name. */
+/* Returns true if the comma-separated list contains the name. */
 static bool in_list(const char *list, const char *name)
 {
     size_t len = strlen(name);
@@ -97,7 +97,7 @@ static bool read_thread_level(const struct option_row *row, const char *value)
     return multiple || strcmp(value, "single") == 0;
 }
 
-/* What is not said is negative, or 0 bytes. Values that depend on others, once all are read. */
+/* Set defaults that depend on other options. Unset values are negative, or 0 bytes. */
 static void complete(void)
 {
     const bool soaks = verify.soak_seconds > 0;
@@ -115,7 +115,7 @@ static void complete(void)
     if (verify.thread_level < 0) {
         bool many = soaks ? verify.soak_threads > 1 : verify_options_selected("threads");
 
-        /* Threads are only asked for where there are any: MPI takes other paths with them. */
+        /* Request threads only when there are any, because MPI then takes other code paths. */
         verify.thread_level = many ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
     }
     check_list("--only", verify.only);

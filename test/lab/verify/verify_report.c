@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Where the run is (group and step), the counters, the plain checks, and how a failure is told,
- * or a hang.
+ * The state of the run (group and step), counters, simple checks, and the report of a failure or a
+ * hang.
  */
 #include "verify.h"
 
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Exit code of a hang, as timeout(1) has it, to tell it from a failed check (1). */
+/* Exit code of a hang, as of timeout(1); a failed check is 1. */
 #define EXIT_HANG 124
 
 struct verify_run verify;
@@ -58,8 +58,8 @@ uint64_t verify_step_number(void)
 }
 
 /*
- * Calls no MPI function: mpirun, seeing a process end without MPI_Finalize, ends the job. Formats
- * into a buffer of its own, for the thread that it interrupts may be in the middle of printing.
+ * Report a hang and exit. Without MPI_Finalize, mpirun ends the job. stdio is avoided because the
+ * interrupted thread may be printing.
  */
 static void end_hang(int signal_number)
 {
@@ -79,7 +79,7 @@ void verify_watchdog_install(void)
     signal(SIGALRM, end_hang);
 }
 
-/* The first thread that fails speaks for its process; the others wait to be ended. */
+/* Let only the first failing thread of a process report; the others wait for the end. */
 static void speak_once(void)
 {
     static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;

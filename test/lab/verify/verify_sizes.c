@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Which message sizes are tried, and how often things are repeated.
+ * Message sizes, and numbers of repetitions.
  */
 #include "verify.h"
 
@@ -26,7 +26,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* How many of an ascending list are within the limit and --max-bytes. */
+/* Return how many numbers of an ascending list are within the limit and --max-bytes. */
 static size_t count_within(const size_t *list, size_t count, size_t limit)
 {
     limit = limit < verify.max_bytes ? limit : verify.max_bytes;
@@ -38,7 +38,7 @@ static size_t count_within(const size_t *list, size_t count, size_t limit)
 
 const size_t *verify_sizes(size_t limit, size_t *count)
 {
-    /* Sizes that are tried with their neighbours: powers of two, MTUs, ob1's and tcp's limits. */
+    /* Sizes that are used with both neighbors: powers of two, MTUs, limits of ob1 and tcp. */
     static const size_t around[] = {
         16,       32,          64,      128,          256,        512,    KB,       2 * KB,
         4 * KB,   4 * KB - 64, 8 * KB,  8 * KB - 64,  8900,       9000,   12 * KB,  16 * KB,
@@ -85,7 +85,7 @@ size_t verify_random_size(uint64_t stream, uint64_t index, size_t limit)
 
         return sizes[(r >> 8) % count];
     }
-    /* A random number of bits first: every order of magnitude comes up equally often. */
+    /* Draw the number of bits first, so that all orders of magnitude are equally frequent. */
     size = (size_t)((r >> 16) & ((2ull << (r >> 2) % 24) - 1));
     return size <= limit ? size : size % (limit + 1);
 }

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * --soak: messages of all sizes between all ranks for a given time, in one thread or in several at
- * once, while memory and descriptors of the processes stay as they are.
+ * --soak: messages of all sizes between all ranks for a given time, in one or several threads.
+ * Memory and descriptors of the processes must not grow.
  */
 #include "verify.h"
 
@@ -13,13 +13,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WARM_UP_SHARE 0.25    /* of the time: until then free lists and windows may still grow */
-#define WARM_UP_ROUNDS 32     /* and of these no less, however slow the machine is just now */
-#define GROWTH_LEAST_KB 8192L /* what memory may grow by afterwards: rawe stores up to 8 MiB */
-#define GROWTH_PER_CENT 2L    /* and relative to what there was */
-#define ROUNDS_PER_CHECK 8    /* of the clock: all ranks have to agree on the end */
+#define WARM_UP_SHARE 0.25    /* of the time, in which free lists and windows may grow */
+#define WARM_UP_ROUNDS 32     /* at least, however slow the machine is */
+#define GROWTH_LEAST_KB 8192L /* allowed growth of memory afterwards: rawe stores up to 8 MiB */
+#define GROWTH_PER_CENT 2L    /* allowed growth relative to the memory before */
+#define ROUNDS_PER_CHECK 8    /* of the clock, because all ranks must agree on the end */
 
-/** What one thread of a rank does: rounds with the same thread of all other ranks. */
+/** A thread of a rank, which communicates with the same thread of all other ranks. */
 struct soak {
     int number;    /* of the thread: 0 is the main one, which reports for all */
     MPI_Comm comm; /* the thread's own */
@@ -52,7 +52,7 @@ static struct footprint read_footprint(void)
     return footprint;
 }
 
-/* Compares this process with itself after the warm-up. */
+/* Compare the footprint with that after the warm-up. */
 static void check_growth(const struct footprint *before)
 {
     struct footprint after = read_footprint();
@@ -71,7 +71,7 @@ static void check_growth(const struct footprint *before)
     }
 }
 
-/* Of this round's message; the same on all ranks. */
+/* Return the size of this round's message; the same on all ranks. */
 static size_t size_of(const struct soak *soak, int source, int dest)
 {
     uint64_t ranks = (uint64_t)verify.size;
@@ -81,7 +81,7 @@ static size_t size_of(const struct soak *soak, int source, int dest)
                               verify.max_bytes);
 }
 
-/* One message each way between all ranks, of sizes drawn for each round. */
+/* Exchange a message of random size between all ranks. */
 static void run_round(struct soak *soak)
 {
     MPI_Request *requests = malloc(2 * sizeof(MPI_Request) * (size_t)verify.size);
@@ -107,7 +107,7 @@ static void run_round(struct soak *soak)
     soak->round++;
 }
 
-/* A line about now; all ranks call it. */
+/* Print a line about the soak so far. All ranks call it. */
 static void report(const struct soak *soak, double elapsed)
 {
     static double bytes;
@@ -127,7 +127,7 @@ static void report(const struct soak *soak, double elapsed)
     }
 }
 
-/* Is the time up, and the file there that is waited for? */
+/* Returns true once the time is up, and the file that ends the soak exists. */
 static bool is_over(const struct soak *soak, double elapsed)
 {
     return elapsed >= verify.soak_seconds && soak->round >= 2 * WARM_UP_ROUNDS &&
@@ -145,7 +145,7 @@ static void say_started(const struct soak *soak)
     }
 }
 
-/* Rounds until the time is up. */
+/* Run rounds until the time is up. */
 static void *run(void *context)
 {
     struct soak *soak = context;
@@ -191,8 +191,8 @@ void verify_soak(void)
         verify_fail("this MPI library has no MPI_THREAD_MULTIPLE");
     }
     verify_group_enter("soak");
-    alarm(0);                    /* it takes as long as it is told to */
-    MPI_Barrier(MPI_COMM_WORLD); /* all know each other then: no caller is unknown */
+    alarm(0);                    /* --soak determines the duration */
+    MPI_Barrier(MPI_COMM_WORLD); /* connects the ranks, so that no peer is unknown */
     for (unsigned i = 0; i < verify.soak_threads; i++) {
         threads[i].number = (int)i;
         MPI_Comm_dup(MPI_COMM_WORLD, &threads[i].comm);

@@ -1,9 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * An MPI program for two ranks: the first sends through the BTL itself, descriptors that it leaves
- * to the BTL and that have no completion callback, as Open MPI 5.0 does for windows; the second
- * counts what arrives. Their number is the argument.
+ * rawe-uncalled COUNT: rank 0 sends COUNT descriptors through the BTL that the BTL owns and that
+ * have no completion callback, as Open MPI 5.0 does for windows. Rank 1 counts them.
  */
 #include <mpi.h>
 
@@ -67,7 +66,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     mca_btl_base_active_message_trigger[TAG].cbfunc = arrive;
-    /* After it the two know each other, and no callback comes too early. */
+    /* Connects the ranks, after both have set the callback. */
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
         ompi_proc_t *peer = ompi_comm_peer_lookup((ompi_communicator_t *)MPI_COMM_WORLD, 1);

@@ -1,12 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * An MPI program that looks at the rawe BTL from outside, for the tests of what can be seen of it.
- *
- * rawe-watch N FILE   rank 1 stays outside of MPI while N messages of rank 0 are on the way; rank 0 has
- *                     the PML dump its state, then both do after all has been received
- *
- * Rank 0 makes FILE, which both have to see, to call rank 1 back.
+ * rawe-watch N FILE: rank 1 stays outside of MPI while N messages of rank 0 are in flight, and rank
+ * 0 has the PML dump its state. When all messages have been received, both ranks do. Rank 0 creates
+ * FILE, which both must see, to call rank 1 back.
  */
 #include <mpi.h>
 
@@ -21,7 +18,7 @@
 
 #define MESSAGE_BYTES 1000
 
-/** Rank 1 stays away from rank 0's messages for at least this time, many round trips. */
+/** Rank 1 stays outside of MPI for at least this time, many round trips. */
 #define AWAY_US 200000
 
 static int rank, size;
@@ -68,8 +65,8 @@ static void receive_all(int from, int count)
 }
 
 /**
- * What the PML knows of all its peers, and their BTLs of them, between two marks in FILE.dump.RANK:
- * on the way through mpirun's pipes, parts of as much as that are lost (4.1.4).
+ * Have the PML and its BTLs dump the state of all peers to FILE.dump.RANK, between two marks.
+ * mpirun of 4.1.4 would lose parts of that much output.
  */
 static void dump(const char *mark)
 {
@@ -91,7 +88,7 @@ static void dump(const char *mark)
 
 static void watch_dump(int count)
 {
-    MPI_Barrier(MPI_COMM_WORLD); /* both know each other */
+    MPI_Barrier(MPI_COMM_WORLD); /* connects both */
     if (rank == 0) {
         send_all(count);
         dump("dump while the peer is away");
@@ -106,7 +103,7 @@ static void watch_dump(int count)
     }
     MPI_Barrier(MPI_COMM_WORLD);
     dump("dump after all");
-    MPI_Barrier(MPI_COMM_WORLD); /* neither asks the other to close meanwhile */
+    MPI_Barrier(MPI_COMM_WORLD); /* no connection closes before */
 }
 
 int main(int argc, char **argv)

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Reads requests, changes settings, prints counters. rawelab/wire.py makes the requests, and sees to
- * it that they make sense.
+ * Reads requests, changes settings, prints counters. rawelab/wire.py makes the requests and
+ * validates them.
  */
 #define _GNU_SOURCE
 #include "wire.h"
@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define PATIENCE_S 1 /* with a client that has connected and says nothing, or does not read */
+#define PATIENCE_S 1 /* with a client that neither writes nor reads */
 
 int wire_control_listen(const char *path)
 {
@@ -57,7 +57,7 @@ static void show(struct wire_switch *wire, FILE *out)
     fputs("ok\n", out);
 }
 
-/* "none" or NAME=NUMBER; false when there is no such setting. */
+/* Apply "none" or NAME=NUMBER. Returns false if there is no such setting. */
 static bool change(struct wire_direction *direction, const char *word)
 {
     struct wire_settings settings = direction->settings;
@@ -82,7 +82,7 @@ static bool change(struct wire_direction *direction, const char *word)
     return true;
 }
 
-/* What follows "set", as strtok() goes on. */
+/* Serve "set": the rest of the request is read by strtok(). */
 static void set(struct wire_switch *wire, FILE *out)
 {
     const char *name = strtok(NULL, " \n"), *direction = strtok(NULL, " \n"), *word;
@@ -113,7 +113,7 @@ void wire_control_serve(int listener, struct wire_switch *wire)
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 
     if (fd < 0) {
-        return; /* the client has gone */
+        return; /* the client has closed */
     }
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);

@@ -1,17 +1,16 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The faults of one direction, in the order in which a frame meets them.
+ * The faults of one direction, in the order in which they apply to a frame.
  */
 #include "wire.h"
 
 #include <string.h>
 
-/* Of a port whose rate is limited, unless it says more. */
-#define BUFFER_BYTES (128u << 10)
+#define BUFFER_BYTES (128u << 10) /* default of a port with a rate */
 #define GROWTH_BYTES_MAX 64u
-#define HEADERS_BYTES 120u /* of all frames and batches at least */
-#define LINE_OVERHEAD 24u  /* bytes of line time beside the frame: preamble, checksum, gap */
+#define HEADERS_BYTES 120u /* no frame or batch has longer headers */
+#define LINE_OVERHEAD 24u  /* bytes of line time in addition: preamble, checksum, gap */
 #define LINE_BYTES_MIN 60u /* shorter frames are padded */
 
 const struct wire_settings wire_settings_none = {.buffer_bytes = BUFFER_BYTES};
@@ -26,7 +25,7 @@ static uint64_t random_next(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* True with this probability. Nothing is drawn for what is switched off. */
+/* Returns true with this probability. A share of 0 draws no random number. */
 static bool happens(struct wire_direction *direction, double share)
 {
     return share > 0 && (double)(random_next(&direction->random) >> 11) * 0x1p-53 < share;
@@ -98,7 +97,7 @@ static bool is_too_long(const struct wire_direction *direction, const struct wir
 }
 
 /*
- * When a frame that comes now has left a line of the settings' rate; false when the buffer is full.
+ * Compute when a frame that arrives now has left the line. Returns false if the buffer is full.
  *
  *         now                              busy_until        busy_until + its own time
  *     ─────┼────────────────────────────────────┼────────────────────┼──────>
@@ -113,7 +112,7 @@ static bool pass_line(struct wire_direction *direction, size_t len_bytes, uint64
     uint64_t start_ns = direction->busy_until > now_ns ? direction->busy_until : now_ns;
     double backlog_bytes = (double)(start_ns - now_ns) / ns_per_byte;
 
-    /* A frame that finds the line idle needs no buffer, however small that is. */
+    /* A frame that finds the line idle needs no buffer. */
     if (start_ns > now_ns && backlog_bytes + (double)line_bytes > settings->buffer_bytes) {
         return false;
     }
@@ -135,7 +134,7 @@ static enum damage draw_damage(struct wire_direction *direction)
                                                     : NONE;
 }
 
-/* What is damaged leaves as a copy: others may get the same frame. No checksum is made new. */
+/* Damage a copy of the frame, because other ports may get the original. No checksum is updated. */
 static void damage(struct wire_direction *direction, struct wire_frame *frame, enum damage kind)
 {
     static uint8_t copy[WIRE_FRAME_BYTES_MAX + GROWTH_BYTES_MAX];

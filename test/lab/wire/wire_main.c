@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-wire: plays the cables and the switch of a lab, with their faults. One process serves all
- * ports. It sleeps while no frame comes, and runs until it is ended; the lab does that.
+ * rawe-wire: emulates the cables and the switch of a lab, with their faults. One process serves all
+ * ports. It sleeps while no frame arrives, and runs until the lab ends it.
  */
 #define _GNU_SOURCE
 #include "wire.h"
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define EVENTS_AT_ONCE 64
-#define CONTROL UINT32_MAX /* in place of a port's number */
+#define CONTROL UINT32_MAX /* the control socket, instead of the number of a port */
 
 static const char usage[] =
     "usage: rawe-wire --control PATH --port NAME=MAC/GROUP [--port ...]\n"
@@ -129,8 +129,8 @@ int main(int argc, char **argv)
         wire_port_open(&wire.ports[i]);
     }
     listener = wire_control_listen(control);
-    signal(SIGPIPE, SIG_IGN); /* a client that has gone */
-    /* A cable does not wait for a processor: wake up in time, and before the ranks that spin. */
+    signal(SIGPIPE, SIG_IGN); /* clients may close early */
+    /* A cable does not wait for a processor: wake up on time, and before spinning ranks. */
     prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
     setpriority(PRIO_PROCESS, 0, -10);
     puts("ready");

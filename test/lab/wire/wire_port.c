@@ -36,7 +36,7 @@ void wire_port_open(struct wire_port *port)
 {
     struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
 
-    /* Protocol 0: deaf until it is bound, or it would hear all interfaces meanwhile. */
+    /* With protocol 0 it receives nothing until it is bound, instead of from all interfaces. */
     port->fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (port->fd < 0) {
         fail(port, "packet socket");
@@ -60,7 +60,7 @@ bool wire_port_receive(struct wire_port *port, struct wire_frame *frame)
 
     do {
         got = recv(port->fd, buffer, sizeof buffer, 0);
-        /* ENETDOWN is told once when the interface goes down or away; it may come back. */
+        /* ENETDOWN is reported once when the interface goes down or disappears; it may return. */
     } while (got < 0 && (errno == EINTR || errno == ENETDOWN));
     *frame = (struct wire_frame){buffer, (size_t)got};
     return got >= (ssize_t)WIRE_ETH_HEADER_BYTES;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Held frames. A real cable holds what its length allows; this one has a bound, so that long delays
- * at full speed do not eat the machine's memory.
+ * Held frames. Their total size is limited, so that long delays at full speed do not exhaust the
+ * machine's memory.
  */
 #include "wire.h"
 
@@ -25,7 +25,7 @@ bool wire_queue_put(struct wire_queue *queue, const struct wire_frame *frame, ui
     memcpy(held->frame.bytes, frame->bytes, frame->len_bytes);
     queue->count++;
     queue->bytes += frame->len_bytes;
-    /* Few are held for longer than those that come behind them. */
+    /* Few frames are held longer than later ones, so search from the end. */
     while (before != NULL && before->release_ns > release_ns) {
         before = TAILQ_PREV(before, wire_held_list, entry);
     }

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Forwards frames between ports. Addresses are given, not learned: a forged source
- * address changes nothing, and no frame is flooded because a host has not spoken yet.
+ * Forwards frames between ports. Addresses are configured, not learned: a forged source address has
+ * no effect, and no frame is flooded because its host has not sent yet.
  */
 #include "wire.h"
 
@@ -11,9 +11,9 @@
 #include <string.h>
 #include <time.h>
 
-#define FRAMES_AT_ONCE 32 /* from one port before the others get their turn */
+#define FRAMES_AT_ONCE 32 /* from one port before the others are served */
 
-/* One frame's way through one direction of a port, as wire_direction_pass() hands it back. */
+/* The context of wire_direction_pass() for one frame in one direction of a port. */
 struct passage {
     struct wire_switch *wire;
     unsigned port;
@@ -29,7 +29,7 @@ uint64_t wire_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The port at which this address sits, or NULL. A lab has some dozens at most. */
+/* Return the port with this address, or NULL. A lab has a few dozen ports at most. */
 static struct wire_port *find_port(const struct wire_switch *wire, const uint8_t *mac,
                                    unsigned group)
 {
@@ -54,7 +54,7 @@ void wire_switch_seed(struct wire_switch *wire, uint64_t seed)
 
 static wire_deliver_fn deliver;
 
-/* From the switch to one port's host. */
+/* Pass a frame from the switch to the host of a port. */
 static void forward_to(struct wire_switch *wire, struct wire_port *port, struct wire_frame *frame,
                        uint64_t now_ns)
 {
@@ -64,7 +64,7 @@ static void forward_to(struct wire_switch *wire, struct wire_port *port, struct 
 }
 
 /*
- * A frame has reached the switch: to the port of its address, or to all others if that is unknown.
+ * Forward a frame to the port of its address, or to all others if the address is unknown.
  */
 static void forward(struct wire_switch *wire, unsigned from, struct wire_frame *frame,
                     uint64_t now_ns)
@@ -85,7 +85,7 @@ static void forward(struct wire_switch *wire, unsigned from, struct wire_frame *
     }
 }
 
-/* A frame has come to the end of a direction. */
+/* Deliver a frame at the end of a direction. */
 static void arrive(struct wire_switch *wire, unsigned port, bool is_inbound,
                    struct wire_frame *frame, uint64_t now_ns)
 {

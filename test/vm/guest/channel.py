@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Commands and their output as messages on a stream, spoken by the agent in a virtual machine.
+"""Commands and their output as messages on a stream: the protocol of the agent.
 
     0       4      5         9
     | job   | kind | length  | payload ...      big endian
@@ -18,14 +18,14 @@ PORT = 7000  # of the agent, on the control network
 
 
 def encode(job, kind, payload=b""):
-    """A message as bytes; a dictionary becomes JSON."""
+    """Return the bytes of a message; encode a dictionary as JSON."""
     if isinstance(payload, dict):
         payload = json.dumps(payload).encode()
     return HEADER.pack(job, kind, len(payload)) + payload
 
 
 def read(read_bytes):
-    """The next message as (job, kind, payload), or None at the end of the stream.
+    """Return the next message as (job, kind, payload), or None at the end of the stream.
 
     read_bytes(n) returns up to n bytes, none at the end.
     """

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Virtual machines joined by virtual cables, and mpirun on them.
+"""Virtual machines connected by virtual cables, and mpirun on them.
 
     two hosts:  h0 eth0 --------- eth0 h1       a socket between two QEMU processes
     more:       h0 eth0 -- hub -- eth0 h1       in h0's QEMU; repeats each frame to all
                             +----- eth0 h2
     all:        ctl0, a network of the same kind
 
-The control network, always virtio, carries what belongs to mpirun itself, so that the NIC under
-test carries the traffic of MPI and nothing else. Nothing of this touches the network of the machine
-outside.
+The control network, always virtio, carries mpirun's own traffic, so that the NIC under test carries
+only that of MPI. Nothing reaches the network of the host.
 """
 
 import os
@@ -26,12 +25,12 @@ from .spec import NICS, ClusterSpec, address, mac
 
 CONTROL = "ctl0"
 STATE = "/run/rawe-vm"  # in the machines
-STOP_SECONDS = 20  # what mpirun gets to end in good order after a signal
+STOP_SECONDS = 20  # for mpirun to end regularly after a signal
 LAST_CHARACTERS = 4000  # of the output of a job that hung
 
 
 class Cluster:
-    """Use it as a context manager: at the end no machine runs. `hosts` has the machines."""
+    """A context manager: at the end, no machine runs. `hosts` has the machines."""
 
     def __init__(self, spec=None, **options):
         self.spec = (spec or ClusterSpec(**options)).resolve()
@@ -45,10 +44,10 @@ class Cluster:
         self.down()
 
     def up(self):
-        """Start the machines and wait until they are ready; when that fails, none is left."""
+        """Start the machines and wait until they are ready; on failure, none is left."""
         spec = self.spec
         qemu, kernel = fetch.qemu(), fetch.kernel(spec.kernel)
-        # Sockets in here give access to the machines, and a socket's path has 107 characters.
+        # Sockets in here give access to the machines. The path of a socket is limited to 107 bytes.
         self.directory = Path(tempfile.mkdtemp(prefix="rawe-vm-", dir="/tmp"))
         try:
             ramdisk = self.directory / "initramfs"
@@ -83,7 +82,7 @@ class Cluster:
         return self.directory / f"{network}-{host}.cable"
 
     def _plug(self, machine, index, network):
-        """One NIC with its cable: the first host has a socket for each of the others."""
+        """Add a NIC with its cable; the first host has a socket for each of the others."""
         device = NICS["virtio-net" if network == CONTROL else self.spec.nic][0]
         unix = "addr.type=unix,addr.path"
         if index > 0:
@@ -105,7 +104,7 @@ class Cluster:
         )
 
     def _configure(self, machine, index):
-        """Name, address and raise the NICs of one machine."""
+        """Rename the NICs of a machine, set their addresses, and take them up."""
         spec = self.spec
         hosts = [f"{address(CONTROL, host)} vm{host}" for host in range(spec.hosts)]
         slots = [f"vm{host} slots={spec.cpus}" for host in range(spec.hosts)]
@@ -113,14 +112,14 @@ class Cluster:
             f"echo {machine.name} > /proc/sys/kernel/hostname",
             "printf '127.0.0.1 localhost\\n%s\\n' '" + "\n".join(hosts) + "' > /etc/hosts",
             f"mkdir {STATE}",
-            # Open MPI splits the name of its launch agent at spaces, which our path may have.
+            # Open MPI splits the path of its launch agent at spaces, which ours may contain.
             f"ln -s '{initramfs.GUEST / 'launch'}' {STATE}/launch",
             "echo '" + "\n".join(slots) + f"' > {STATE}/hostfile",
             "modprobe -a virtio_net " + NICS[spec.nic][1],
             "ip link set lo up",
         ]
         for network in spec.networks:
-            # The control NIC comes first on the bus: renaming it frees eth0.
+            # The control NIC is first on the bus; renaming it frees eth0.
             lines += [
                 f"old=$(grep -l {mac(network, index)} /sys/class/net/*/address | cut -d/ -f5)",
                 f'[ "$old" = {network} ] || ip link set "$old" name {network}',
@@ -138,7 +137,7 @@ class Cluster:
             machine.shell(f"until grep -q up {state}; do sleep 0.1; done")
 
     def environment(self, build=None, devices=None):
-        """The environment of mpirun, built upon that of this process."""
+        """Return the environment of mpirun, based on that of this process."""
         ours = {
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -162,13 +161,13 @@ class Cluster:
         return {**os.environ, **ours, "TMPDIR": "/tmp"}
 
     def start_mpirun(self, arguments, build=None, devices=None, variables=None):
-        """Start mpirun on the first host; its Job. `devices` replace eth0, eth1, ..."""
+        """Start mpirun on the first host; return its Job. `devices` replace eth0, eth1, ..."""
         environment = {**self.environment(build, devices), **(variables or {})}
         argv = ["mpirun", *map(str, arguments)]
         return self.hosts[0].spawn(argv, environment, Path.cwd())
 
     def finish(self, job, seconds):
-        """The Result of a job; when it has not ended by then, it is stopped: LabError."""
+        """Return the Result of a job; after `seconds`, stop it and raise LabError."""
         result = job.wait(seconds)
         if result is None:
             job.signal(signal.SIGTERM)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gets QEMU and kernels as Debian packages and unpacks them into a cache; installs nothing.
+"""Downloads QEMU and kernels as Debian packages and unpacks them into a cache; installs nothing.
 
-apt verifies and resolves, with an index of its own for each release. QEMU is that of Debian 13
-on any machine: the 7.2 of Debian 12 cuts large TCP packets into IP fragments. It runs from its
-tree with the libraries beside it, so it needs neither root nor a chroot.
+apt verifies packages and resolves dependencies, with its own index for each release. QEMU is always
+that of Debian 13, because the 7.2 of Debian 12 cuts large TCP packets into IP fragments. It runs
+with its own libraries from its unpacked tree, so it needs neither root nor a chroot.
 """
 
 import os
@@ -22,7 +22,7 @@ LIBRARIES = "usr/lib/x86_64-linux-gnu"
 
 
 def cache():
-    """The directory that holds everything fetched; RAWE_VM_CACHE names another one."""
+    """Return the directory of all downloads; RAWE_VM_CACHE overrides it."""
     given = os.environ.get("RAWE_VM_CACHE")
     if given:
         return Path(given).resolve()
@@ -30,7 +30,7 @@ def cache():
 
 
 class _Apt:
-    """apt with the index of one Debian release, knowing of no installed package."""
+    """apt with the index of one Debian release, without any installed package."""
 
     def __init__(self, release):
         if not KEYRING.exists():
@@ -59,28 +59,28 @@ class _Apt:
         self.run("apt-get", "update")
 
     def run(self, program, *words, cwd=None):
-        """Run apt-get or apt-cache; its output."""
+        """Run apt-get or apt-cache; return its output."""
         return download.run([program, *self.options, *words], cwd)
 
     def download_with_dependencies(self, package):
-        """The files of a package and all that it depends on."""
+        """Download a package and its dependencies; return the files."""
         self.run("apt-get", "install", "--yes", "--download-only", package)
         return sorted((self.directory / "archives").glob("*.deb"))
 
     def download(self, package):
-        """The file of one package."""
+        """Download one package; return the file."""
         archives = self.directory / "archives"
         self.run("apt-get", "download", package, cwd=archives)
         return next(archives.glob(f"{package}_*.deb"))
 
     def depends(self, package):
-        """The first package that a meta-package stands for."""
+        """Return the first dependency of a meta-package."""
         listing = self.run("apt-cache", "depends", package)
         return re.search(r"Depends: (\S+)", listing).group(1)
 
 
 def _unpack(archives, tree):
-    """Unpack packages beside a tree; the caller gives the result its name when it is complete."""
+    """Unpack packages next to a tree; the caller renames the result when it is complete."""
     partial = tree.with_name(f"{tree.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -97,7 +97,7 @@ class Qemu:
     tree: Path
 
     def argv(self):
-        """The start of a command line that runs it, with its own loader and libraries."""
+        """Return the start of its command line, with its own loader and libraries."""
         loader = self.tree / LIBRARIES / "ld-linux-x86-64.so.2"
         libraries = self.tree / LIBRARIES
         argv = [loader, "--library-path", libraries, self.tree / "usr/bin/qemu-system-x86_64"]
@@ -106,13 +106,13 @@ class Qemu:
         return list(map(str, argv))
 
     def environment(self):
-        """What it needs in its environment to find its accelerator."""
+        """Return the environment variables by which it finds its accelerator."""
         return {"QEMU_MODULE_DIR": str(self.tree / LIBRARIES / "qemu")}
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel, unpacked: `version` is what uname says."""
+    """A kernel, unpacked; `version` is that of uname."""
 
     tree: Path
     version: str
@@ -129,7 +129,7 @@ class Kernel:
 
 
 def qemu():
-    """QEMU of Debian 13, fetched when it is not there yet."""
+    """Return QEMU of Debian 13, downloaded if necessary."""
     tree = cache() / "qemu"
     if not tree.exists():
         with download.locked(cache()):
@@ -144,7 +144,7 @@ def _kernel_in(tree):
 
 
 def kernel(name):
-    """The kernel of that name (see KERNELS), fetched when it is not there yet."""
+    """Return the kernel of this name (see KERNELS), downloaded if necessary."""
     if name not in KERNELS:
         raise LabError(f"kernel {name!r} is unknown; choose one of {', '.join(KERNELS)}")
     tree = cache() / f"linux-{name}"
@@ -154,7 +154,7 @@ def kernel(name):
                 apt = _Apt(KERNELS[name])
                 archive = apt.download(apt.depends("linux-image-amd64"))
                 partial = _unpack([archive], tree)
-                if not (partial / "lib").exists():  # Debian 13 puts modules below usr only
+                if not (partial / "lib").exists():  # Debian 13 has modules only below usr
                     (partial / "lib").symlink_to("usr/lib")
                 download.run(["depmod", "--basedir", partial, _kernel_in(partial).version])
                 partial.rename(tree)

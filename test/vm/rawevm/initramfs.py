@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes the initial RAM disk of a virtual machine: busybox, our init, and the few modules that it
-takes to reach the file system of the machine outside. A cpio archive of the format "newc", see
+"""Creates the initial RAM disk of a virtual machine: busybox, our init, and the modules that are
+needed to mount the host's file system. It is a cpio archive of the format "newc", see
 Documentation/driver-api/early-userspace/buffer-format.rst of the kernel.
 """
 
@@ -13,7 +13,7 @@ from rawelab.command import LabError
 
 GUEST = Path(__file__).resolve().parents[1] / "guest"
 BUSYBOX = Path("/bin/busybox")
-# For the RAM disk to load, in this order; what each depends on comes before it.
+# The RAM disk loads these in order, each after its dependencies.
 MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_console")
 
 
@@ -26,7 +26,7 @@ def _entry(name, content, mode, inode):
 
 
 def _archive(files):
-    """The archive of {name: (content, mode)}, and of the directories that the names imply."""
+    """Return the archive of {name: (content, mode)}, with the parent directories of the names."""
     folders = {parent for name in files for parent in Path(name).parents if parent != Path(".")}
     entries = {str(folder): (b"", stat.S_IFDIR | 0o755) for folder in sorted(folders)}
     for name, (content, mode) in files.items():
@@ -39,7 +39,7 @@ def _archive(files):
 
 
 def _files_of(kernel, module):
-    """The files of a module and of what it depends on, in the order of loading."""
+    """Return the files of a module and its dependencies, in the order of loading."""
     argv = ["modprobe", "--dirname", str(kernel.tree), "--set-version", kernel.version]
     argv += ["--ignore-install", "--show-depends", module]
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Commands that run inside a virtual machine, seen from the machine outside."""
+"""Commands inside a virtual machine, as seen by the host."""
 
 import json
 import socket
@@ -25,7 +25,7 @@ class Result:
 
 
 class Job:
-    """A command on its way."""
+    """A command that was started in a machine."""
 
     def __init__(self, agent, number, name):
         self._agent = agent
@@ -36,7 +36,7 @@ class Job:
         self._changed = threading.Condition()
 
     def take(self, kind, payload):
-        """A message of this job has come; None instead of a kind: the machine has gone."""
+        """Take a message of this job; a kind of None means that the machine has ended."""
         with self._changed:
             if kind in self._pieces:
                 self._pieces[kind].append(payload)
@@ -50,23 +50,23 @@ class Job:
 
     @property
     def output(self):
-        """What it has written to its standard output so far."""
+        """Its standard output so far."""
         with self._changed:
             return self._text(channel.OUT)
 
     @property
     def errors(self):
-        """What it has written to its standard error so far."""
+        """Its standard error so far."""
         with self._changed:
             return self._text(channel.ERR)
 
     @property
     def ended(self):
-        """Has it ended?"""
+        """True once it has ended."""
         return self._end is not None
 
     def wait_for(self, text, seconds):
-        """Wait until it has written a text; LabError when it ends or lingers without."""
+        """Wait until it has written a text; raise LabError if it ends without, or takes longer."""
         with self._changed:
             self._changed.wait_for(
                 lambda: text in self._text(channel.OUT) or self._end is not None, seconds
@@ -82,7 +82,7 @@ class Job:
         self._agent.send(self._number, channel.SIGNAL, bytes([number]))
 
     def wait(self, seconds):
-        """Its Result, or None when it has not ended by then."""
+        """Return its Result, or None if it does not end in time."""
         with self._changed:
             self._changed.wait_for(lambda: self._end is not None, seconds)
             if self._end is None:
@@ -93,7 +93,7 @@ class Job:
 
 
 class Agent:
-    """The agent of one machine, over the socket of its virtio port."""
+    """The agent of a machine, over the socket of its virtio port."""
 
     def __init__(self, path):
         self._socket = socket.socket(socket.AF_UNIX)
@@ -103,7 +103,7 @@ class Agent:
         threading.Thread(target=self._receive, daemon=True).start()
 
     def close(self):
-        """End the connection; jobs on their way count as lost."""
+        """End the connection; running jobs are lost."""
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
@@ -119,7 +119,7 @@ class Agent:
                 raise LabError(f"the machine does not answer: {error}") from error
 
     def start(self, argv, environment, directory):
-        """Start a command; its Job."""
+        """Start a command; return its Job."""
         argv = [str(word) for word in argv]
         number = len(self._jobs) + 1
         job = self._jobs[number] = Job(self, number, " ".join(argv))

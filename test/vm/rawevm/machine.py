@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One virtual machine: a QEMU process, its console and its agent."""
+"""A virtual machine: a QEMU process, its console and its agent."""
 
 import ctypes
 import json
@@ -14,19 +14,19 @@ from rawelab.command import LabError
 
 from .job import Agent
 
-START_SECONDS = 30  # QEMU, until its sockets are there
+START_SECONDS = 30  # for QEMU to create its sockets
 BOOT_SECONDS = 240
 COMMAND_SECONDS = 60
 STOP_SECONDS = 5
 CONSOLE_LINES = 40
-NICENESS = 5  # emulation takes whole cores for minutes
+NICENESS = 5  # emulation uses whole cores for minutes
 PR_SET_PDEATHSIG = 1
 COMMAND_LINE = (
-    # A failing first process ends the machine, and with it QEMU.
+    # If the first process fails, the machine ends, and QEMU with it.
     "panic=-1 console=ttyS0 loglevel=4 "
-    # The TSC is QEMU's own and steady; the kernel would find the emulation too slow to believe it.
+    # QEMU's TSC is reliable, but the emulation is so slow that the kernel would reject it.
     "tsc=reliable no_timer_check "
-    # Each costs seconds of an emulated boot and protects nothing here.
+    # Without these, an emulated boot takes seconds longer, for no benefit here.
     "mitigations=off audit=0 nokaslr random.trust_cpu=on "
     # An idle network is silent.
     "ipv6.disable=1"
@@ -37,13 +37,13 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def _prepare_child():
-    # A driver killed with SIGKILL cannot end its machines; the kernel does it instead.
+    # A process killed with SIGKILL cannot end its machines, so the kernel does.
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     os.nice(NICENESS)
 
 
 class Machine:
-    """A machine called `name` that keeps its sockets and its console in `directory`."""
+    """A machine `name` with its sockets and console in `directory`."""
 
     def __init__(self, name, directory, qemu, kernel, initramfs, cpus, memory_mib):
         self.name = name
@@ -60,7 +60,7 @@ class Machine:
             *("-smp", str(cpus), "-m", f"{memory_mib}M"),
             *("-kernel", str(kernel.image), "-initrd", str(initramfs), "-append", COMMAND_LINE),
             *("-chardev", f"file,id=console,path={self.console}", "-serial", "chardev:console"),
-            # The file systems below / have inode numbers of their own each.
+            # Inode numbers of the file systems below / may collide.
             *("-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap"),
             *("-device", "virtio-9p-pci,fsdev=host,mount_tag=host"),
             *("-device", "virtio-serial-pci"),
@@ -77,7 +77,7 @@ class Machine:
         self._argv += map(str, words)
 
     def start(self):
-        """Start QEMU; returns when its sockets are there."""
+        """Start QEMU; return when its sockets exist."""
         with open(self.directory / f"{self.name}.qemu", "wb") as log:
             self._process = subprocess.Popen(
                 self._argv,
@@ -93,7 +93,7 @@ class Machine:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise LabError(f"QEMU of {self.name} did not start:\n{self._last_words()}")
             time.sleep(0.02)
-        # Before the agent opens its end: a port without a client reads as ended.
+        # Before the agent opens the port, which would be at its end without a client.
         self._agent = Agent(self._socket("agent"))
 
     def wait_until_up(self):
@@ -116,11 +116,11 @@ class Machine:
         return "\n".join(lines[-CONSOLE_LINES:])
 
     def spawn(self, argv, environment=None, directory="/"):
-        """Start a command in the machine; its Job."""
+        """Start a command in the machine; return its Job."""
         return self._agent.start(argv, environment or {"PATH": PATH}, directory)
 
     def run(self, argv, check=True, seconds=COMMAND_SECONDS):
-        """Run a command in the machine to its end; its Result. LabError when it fails."""
+        """Run a command in the machine; return its Result, or raise LabError if it fails."""
         result = self.spawn(argv).wait(seconds)
         if result is None:
             raise LabError(f"{self.name}: {argv} did not end within {seconds} seconds")
@@ -132,11 +132,11 @@ class Machine:
         return result
 
     def shell(self, script):
-        """As run(), for a script of the shell that ends with the first command that fails."""
+        """Run a shell script, which ends at the first command that fails, as run()."""
         return self.run(["sh", "-ec", script])
 
     def monitor(self, command, **arguments):
-        """Have QEMU's monitor do something, see QEMU's QMP reference."""
+        """Execute a command of QEMU's monitor; see QEMU's QMP reference."""
         if self._qmp is None:
             connection = socket.socket(socket.AF_UNIX)
             connection.settimeout(COMMAND_SECONDS)
@@ -154,7 +154,7 @@ class Machine:
                 return answer["return"]
 
     def stop(self):
-        """End QEMU, whatever it does."""
+        """End QEMU, by force if necessary."""
         if self._process is None:
             return
         self._process.terminate()

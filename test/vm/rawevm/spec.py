@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a cluster of virtual machines should look like, checked; names and addresses."""
+"""The specification of a cluster of virtual machines, checked; names and addresses."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from rawelab.command import LabError
 
 from .fetch import KERNELS
 
-# As a user names them: (QEMU's device, the kernel's module).
+# Names of NICs: (QEMU's device, the kernel's module).
 NICS = {
     "e1000e": ("e1000e", "e1000e"),
     "vmxnet3": ("vmxnet3", "vmxnet3"),
@@ -27,12 +27,12 @@ class ClusterSpec:
     nic: str = "e1000e"
     kernel: str = "6.1"
     mtu: int = 1500
-    nics: int = 1  # data NICs a host, beside the control network; each number is a network
+    nics: int = 1  # data NICs per host, one per network, in addition to the control network
     cpus: int = 1  # of each machine
     memory_mib: int = 1024  # of each machine
 
     def resolve(self):
-        """Check every value; returns self."""
+        """Check every value; return self."""
         if self.nic not in NICS:
             raise LabError(f"NIC {self.nic!r} is unknown; choose one of {', '.join(NICS)}")
         if self.kernel not in KERNELS:
@@ -51,17 +51,17 @@ class ClusterSpec:
 
     @property
     def networks(self):
-        """The control network and the data networks, by the device's name in the machines."""
+        """The control network and the data networks, by the names of their devices."""
         return ["ctl0", *(f"eth{index}" for index in range(self.nics))]
 
 
 def mac(network, host):
-    """MAC address of a host's NIC, locally administered; shows network and host in a capture."""
+    """Return the MAC address of a host's NIC; it shows network and host in a capture."""
     number = 255 if network == "ctl0" else int(network.removeprefix("eth"))
     return f"02:72:61:{number:02x}:00:{host + 1:02x}"
 
 
 def address(network, host):
-    """IPv4 address of a host's NIC; each network is a /16."""
+    """Return the IPv4 address of a host's NIC; each network is a /16."""
     second = 80 if network == "ctl0" else 81 + int(network.removeprefix("eth"))
     return f"10.{second}.0.{host + 1}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests on virtual machines share: clusters that go away, the programs they run."""
+"""Shared parts of the tests on virtual machines: clusters, programs, assertions."""
 
 import re
 import signal
@@ -19,7 +19,7 @@ import rawevm  # noqa: E402  (the path has to be set first)
 from rawelab import launch  # noqa: E402
 
 RAWE = ("--mca", "btl", "rawe,self", "--mca", "btl_rawe_stats", "1")
-JOB_SECONDS = 400  # an emulated machine on a busy one is slow; a job that takes longer hangs
+JOB_SECONDS = 400  # a job that takes longer hangs; machines emulated on a busy host are slow
 ROUND_SECONDS = 120
 GROUPS = "pt2pt,outstanding,late,random"  # of rawe-verify: both directions, all sizes and lanes
 NOTES = pytest.StashKey()
@@ -37,7 +37,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Let tests of a file that can share their machines stand beside each other."""
+    """Sort the tests of a file so that those that can share machines are consecutive."""
 
     def shape(item):
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Remember for the fixtures that a test failed."""
+    """Record for the fixtures whether a test failed."""
     outcome = yield
     if call.when == "call":
         item.has_failed = outcome.get_result().failed
@@ -57,7 +57,7 @@ def pytest_runtest_makereport(item, call):
 
 @pytest.fixture
 def note(request):
-    """A function that adds a line to what the run reports at its end."""
+    """A function that adds a line to the final report of the run."""
 
     def add(text):
         request.config.stash.setdefault(NOTES, []).append(f"{request.node.name}: {text}")
@@ -66,20 +66,20 @@ def note(request):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    """Show the lines that tests have noted."""
+    """Show the lines that tests have added."""
     for line in config.stash.get(NOTES, []):
         terminalreporter.write_line(line)
 
 
 class _Pool:
-    """The one cluster that is up; tests of the same shape use it one after the other."""
+    """The only cluster that is up; tests that need its shape share it."""
 
     def __init__(self):
         self.shape = None
         self.cluster = None
 
     def get(self, **shape):
-        """A cluster of that shape."""
+        """Return a cluster of this shape."""
         if self.cluster is None or self.shape != shape:
             self.drop()
             self.cluster = rawevm.Cluster(**shape).up()
@@ -102,10 +102,10 @@ def pool():
 
 @pytest.fixture
 def cluster_of(request, pool, build, verify, steady):
-    """A function that returns a cluster of a shape; what it did to the machines a test undoes.
+    """A function that returns a cluster of a shape; tests must undo their changes to machines.
 
-    A test that fails takes its machines with it. The programs come first, as the machines need not
-    see what changes outside after their start.
+    Machines of a failed test are ended. Programs are built first, because machines may not see
+    files that the host changes after their start.
     """
     del build, verify, steady
     yield pool.get
@@ -115,7 +115,7 @@ def cluster_of(request, pool, build, verify, steady):
 
 @pytest.fixture
 def fresh_cluster_of(cluster_of, pool):
-    """As cluster_of, for tests that undo nothing: the machines are ended afterwards."""
+    """As cluster_of, for tests that do not undo their changes: the machines are ended."""
     pool.drop()
     yield cluster_of
     pool.drop()
@@ -139,7 +139,7 @@ def verify(build):
 
 @pytest.fixture(scope="session")
 def steady(tmp_path_factory):
-    """The path of an MPI program that works until it is ended, see steady.c."""
+    """The path of an endless MPI program, see steady.c."""
     program = tmp_path_factory.mktemp("steady") / "steady"
     subprocess.run(["mpicc", "-O2", "-o", program, HERE / "steady.c"], check=True)
     return program
@@ -147,7 +147,7 @@ def steady(tmp_path_factory):
 
 @contextmanager
 def on_all(cluster, before, after):
-    """Do something to all machines, and undo it at the end."""
+    """Run a script on all machines, and another one at the end."""
     for host in cluster.hosts:
         host.shell(before)
     try:
@@ -158,12 +158,12 @@ def on_all(cluster, before, after):
 
 
 def show(result):
-    """What a run of mpirun wrote, for the message of an assertion."""
+    """Return the output of a run of mpirun for the message of an assertion."""
     return f"status {result.returncode}\n{result.output[-4000:]}\n{result.errors[-4000:]}"
 
 
 def counters(result, interface):
-    """The counters of btl_rawe_stats for an interface, summed over all ranks."""
+    """Return the counters of btl_rawe_stats for an interface, summed over all ranks."""
     total = Counter()
     for line in (result.errors + result.output).splitlines():
         found = re.search(r"rawe: host \S+ rank \d+ interface (\S+): (.*)", line)
@@ -174,13 +174,13 @@ def counters(result, interface):
 
 
 def help_messages(result):
-    """The messages of the rawe BTL in Open MPI's form: texts between two dashed lines."""
+    """Return the help messages of the rawe BTL: the texts between two dashed lines."""
     blocks = re.split(r"^-{60,}$", result.errors + result.output, flags=re.MULTILINE)
     return [block for block in blocks[1::2] if "rawe BTL" in block]
 
 
 def assert_exact(cluster, build, verify, ranks=2, groups=GROUPS, devices=None):
-    """Run rawe-verify over rawe; its Result, which has no message of rawe's."""
+    """Run rawe-verify over rawe, which shows no help message; return its Result."""
     words = ["-np", ranks, *RAWE, verify, "--quick", *(["--only", groups] if groups else [])]
     result = cluster.finish(cluster.start_mpirun(words, build, devices), JOB_SECONDS)
     assert result.returncode == 0, show(result)
@@ -199,9 +199,9 @@ def assert_message(result, *words):
 
 @contextmanager
 def silent_kernels(cluster):
-    """Assert that meanwhile the kernels' own IP sends nothing through eth0.
+    """Assert that the kernels' own IP sends nothing through eth0 in this context.
 
-    Batches look like IP packets, which no kernel may answer: neither with a reset nor by ICMP.
+    Batches look like IP packets, but no kernel may answer them by a reset or by ICMP.
     """
     rules = (
         "nft -f - <<'END'\n"
@@ -232,15 +232,15 @@ class Steady:
 
     @property
     def rounds(self):
-        """Rounds that it has done."""
+        """The number of completed rounds."""
         return self.job.output.count("round ")
 
     def goes_on(self):
-        """Wait until it has done some rounds more."""
+        """Wait until it has completed some more rounds."""
         self.job.wait_for(f"round {self.rounds + 3}\n", ROUND_SECONDS)
 
     def end(self):
-        """End it in good order; its Result, which must be exact."""
+        """End it regularly; return its Result, which must be a success."""
         self.cluster.hosts[0].shell(f"touch {self.end_file}")
         result = self.cluster.finish(self.job, JOB_SECONDS)
         assert result.returncode == 0, show(result)

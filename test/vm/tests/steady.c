@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * An MPI program for bad days: exchanges messages of many lengths, checks every byte, and reports
- * each round, until rank 0 sees a file of the name given, which ends it in good order.
+ * steady FILE: exchanges messages of many lengths, checks every byte, and prints each round, until
+ * rank 0 sees FILE; then it ends regularly.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 static const int lengths[] = {1, 100, 1400, 8000, 20000, 65536, 200000, BYTES_MOST};
 #define LENGTHS ((int)(sizeof lengths / sizeof lengths[0]))
 
-/** The byte at a place of a message; neither the previous round nor another rank has the same. */
+/** Return the byte at a place of a message, which differs from that of other ranks and rounds. */
 static unsigned char content(int rank, int round, int place)
 {
     return (unsigned char)(place * 7 + (place >> 8) + round * 31 + rank * 101);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What happens to NICs, links and hosts while a job runs over them: it ends exact, or with one
-message, and never hangs."""
+"""NICs, links and hosts change while a job runs: it succeeds exactly, or ends with one message, and
+never hangs."""
 
 import time
 
@@ -78,7 +78,7 @@ def test_an_mtu_is_lowered(cluster_of, build, steady, hosts, first, then):
 
 @pytest.mark.parametrize("nic", NICS)
 def test_a_driver_is_unbound_and_bound_again(fresh_cluster_of, build, steady, nic):
-    for _ in range(3):  # Open MPI loses a help message now and then
+    for _ in range(3):  # Open MPI sometimes loses a help message
         cluster = fresh_cluster_of(nic=nic, kernel=KERNEL)
         job = Steady(cluster, build, steady, arguments=IMPATIENT)
         cluster.hosts[1].shell(
@@ -88,7 +88,7 @@ def test_a_driver_is_unbound_and_bound_again(fresh_cluster_of, build, steady, ni
             "until [ -e /sys/class/net/eth0 ]; do sleep 0.1; done\n"
             f"ip address add {address('eth0', 1)}/16 dev eth0; ip link set eth0 up"
         )
-        # The interface is another one now, which the job does not know.
+        # This is a new interface, which the job does not know.
         result = cluster.finish(job.job, JOB_SECONDS)
         assert result.returncode != 0, show(result)
         if help_messages(result):

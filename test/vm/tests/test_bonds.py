@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bonds of two NICs, each with a cable of its own to the other machine."""
+"""Bonds of two NICs, each with its own cable to the other machine."""
 
 import pytest
 from conftest import (
@@ -18,7 +18,7 @@ from rawevm.fetch import KERNELS
 
 @pytest.fixture
 def bonded(fresh_cluster_of):
-    """A function that brings up two machines with a bond of a mode on each."""
+    """A function that brings up two machines, each with a bond of this mode."""
 
     def make(kernel, mode, options=""):
         cluster = fresh_cluster_of(nic="e1000e", nics=2, kernel=kernel)
@@ -39,7 +39,7 @@ def bonded(fresh_cluster_of):
 
 
 def active(host):
-    """The active port of the bond."""
+    """Return the active port of the bond."""
     return host.shell("cat /sys/class/net/bond0/bonding/active_slave").output.strip()
 
 
@@ -78,8 +78,8 @@ def test_a_static_aggregate(bonded, build, verify, mode):
     assert_exact(bonded("6.12", mode), build, verify, devices="bond0")
 
 
-# The bond sends batches, which look like IP, through any port with that port's own address, which
-# the peer drops, and all else through the active one.
+# The bond sends batches, which look like IP, through any port with that port's own address, so the
+# peer drops them. It sends all other frames through the active port.
 @pytest.mark.parametrize("kernel", ["6.1", "6.12"])
 def test_balance_alb_is_exact_or_refused_with_a_message(bonded, build, verify, kernel):
     cluster = bonded(kernel, "balance-alb")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Machines show what a command does, and do not outlive their owner."""
+"""Machines run commands, and do not outlive their owner."""
 
 import os
 import shutil
@@ -20,18 +20,18 @@ END_SECONDS = 30
 
 @pytest.fixture(autouse=True)
 def alone(pool):
-    """End the machines of other tests: more than one pair at a time would be slow."""
+    """End the machines of other tests, because several pairs at a time would be slow."""
     pool.drop()
 
 
 def children(pid):
-    """Process ids of the children of a process."""
+    """Return the process ids of the children of a process."""
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
     return [int(word) for word in text.split()]
 
 
 def directories():
-    """Directories of clusters."""
+    """Return the directories of clusters."""
     return set(Path("/tmp").glob("rawe-vm-*"))
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Real drivers on real kernels: every byte arrives, and in batches."""
+"""Real drivers on real kernels: every byte arrives, in batches."""
 
 import pytest
 from conftest import assert_exact, counters, on_all, silent_kernels
 from rawevm.fetch import KERNELS
 from rawevm.spec import NICS
 
-# The counters that say that batches are in use, and what a run of the matrix shows beside them.
+# The counters that show that batches are used, and those that the final report shows.
 IN_USE = ("validations_passed", "bulk_frames_received")
 NOTED = (*IN_USE, "batches_sent", "bulk_send_errors", "frames_sent", "frames_resent")
 
