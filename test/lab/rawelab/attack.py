@@ -12,7 +12,6 @@ from pathlib import Path
 
 from . import launch
 from .command import LabError
-from .programs import VERIFY, program
 
 ATTACKER = Path(__file__).resolve().parents[1] / "attack"
 
@@ -80,7 +79,7 @@ def run(
     the end of the attack.
     """
     arguments = ["-np", RANKS, "--mca", "btl", btl, "--mca", "btl_rawe_stats", "1", *options]
-    arguments += [program(build, VERIFY), "--soak", seconds, "--interval", 1]
+    arguments += [launch.program(build, launch.VERIFY), "--soak", seconds, "--interval", 1]
     if file is not None:
         end_file = Path(f"{file}.end")
         arguments += ["--until", end_file]

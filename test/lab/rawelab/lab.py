@@ -10,8 +10,8 @@ from pathlib import Path
 
 from . import faults, launch, record, wire, wiring
 from .capture import Capture
-from .command import LabError, check_machine
-from .spec import LabSpec, hosts_of
+from .command import LabError, check_machine, in_netns
+from .spec import LabSpec, hosts_of, switch_netns
 
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
 ETHERNET_BYTES = 14
@@ -133,6 +133,10 @@ class Lab:
     def start_mpirun(self, arguments, **options):
         """Start mpirun on host 0 and return its Popen; see launch.start()."""
         return launch.start(self, arguments, **options)
+
+    def at_switch(self, *words):
+        """Run a command in the namespace of the bridges; return its CompletedProcess."""
+        return in_netns(switch_netns(self.spec), words)
 
     def processes(self):
         """Return the ids of the processes on the lab's hosts."""

@@ -25,6 +25,7 @@ STOP_SECONDS = 10.0  # for mpirun to end regularly after a signal
 SETTLE_SECONDS = 60.0  # for daemons and ranks to end after mpirun; usually less than one
 STRAY_SECONDS = 5.0  # for the same on a terminal, where the user waits; then they are killed
 COMPONENT = Path("opal/mca/btl/rawe/.libs")
+VERIFY = "test/lab/verify/rawe-verify"
 COLLECTIVES = Path("ompi/mca/coll/rawe/.libs")  # the second component; older builds have none
 PR_SET_PDEATHSIG = 1
 # Popen's options for a program without input, whose output is read as text.
@@ -68,6 +69,22 @@ def find_build(start=None):
     """Return ./build if it has the component, else None."""
     build = Path(start or ".") / "build"
     return build if (build / COMPONENT / "mca_btl_rawe.so").exists() else None
+
+
+def build_directory(build=None):
+    """Return the given build directory, ./build, or that of this source tree."""
+    if build is None:
+        build = find_build() or Path(__file__).resolve().parents[3] / "build"
+    component_path(build)
+    return Path(build).resolve()
+
+
+def program(build, path):
+    """Return the path of a program in the build directory."""
+    full = Path(build).resolve() / path
+    if not full.exists():
+        raise LabError(f"{full} is missing: build first (`make`)")
+    return full
 
 
 def _mentions(arguments, parameter):

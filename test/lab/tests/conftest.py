@@ -2,10 +2,14 @@
 """Shared parts of the lab's tests: options, labs, programs, assertions."""
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,8 +20,10 @@ sys.path.insert(0, str(HERE.parent))
 import rawelab  # noqa: E402  (the path has to be set first)
 from rawelab import launch  # noqa: E402
 
+ROOT = HERE.parents[2]
 ETHERTYPE = 0x88B5
 RAWE = ("--mca", "btl", "rawe,self")
+STATS = ("--mca", "btl_rawe_stats", "1")
 # Groups of rawe-verify that fail in Open MPI over any BTL: 4.1 cannot spawn over several hosts
 # ("PML modex not found"), and PRRTE of 5.0.7 sometimes corrupts its memory when jobs connect ("PMIX
 # ERROR ... pmix_server_dyn.c", then "double free" of prterun).
@@ -92,12 +98,22 @@ def instrumented(request):
     return directory
 
 
-@pytest.fixture(scope="session")
-def verify(request):
-    """The path of rawe-verify, the MPI program that checks every byte."""
-    program = Path(request.config.getoption("--build")) / "test/lab/verify/rawe-verify"
-    assert program.exists(), f"{program} is missing: build first, test/run does"
-    return program
+def built(name, path):
+    """Return a fixture: the path of a program in the build directory."""
+
+    @pytest.fixture(scope="session", name=name)
+    def find_program(request):
+        program = Path(request.config.getoption("--build")) / path
+        assert program.exists(), f"{program} is missing: build first, test/run does"
+        return program
+
+    return find_program
+
+
+verify = built("verify", "test/lab/verify/rawe-verify")
+watch = built("watch", "test/lab/watch/rawe-watch")
+ping = built("ping", "tools/rawe-ping")
+info = built("info", "tools/rawe-info")
 
 
 def compiled(name, *others):
@@ -114,20 +130,8 @@ def compiled(name, *others):
 
 
 bcasts = compiled("bcasts", "reductions")
-away, bursts, contacts, endless, leaves, lives, numbered, pulled, shrinks, survivors = map(
-    compiled,
-    (
-        "away",
-        "bursts",
-        "contacts",
-        "endless",
-        "leaves",
-        "lives",
-        "numbered",
-        "pulled",
-        "shrinks",
-        "survivors",
-    ),
+away, exchange, leaves, lives, numbered, pulled, shrinks = map(
+    compiled, ("away", "exchange", "leaves", "lives", "numbered", "pulled", "shrinks")
 )
 
 
@@ -156,6 +160,52 @@ def assert_success(result):
     assert result.returncode == 0, show(result)
 
 
+def run_job(lab, ranks, *words, btls=RAWE, timeout=HANG_SECONDS, build=None, **options):
+    """Run a job, by default over rawe; it must succeed. Return its MpiResult."""
+    arguments = ["-np", ranks, *btls, *words]
+    result = lab.mpirun(arguments, timeout=timeout, build=build or lab.build, **options)
+    assert_success(result)
+    return result
+
+
+def run_verify(lab, ranks, *words, **options):
+    """Run a job of rawe-verify, which must complete all checks; return its MpiResult."""
+    result = run_job(lab, ranks, *words, **options)
+    assert "checks, OK" in result.output, show(result)
+    return result
+
+
+def reports(result):
+    """Return the reports of btl_rawe_stats: {(rank, interface): {counter: value}}."""
+    found = {}
+    pattern = r"rawe: host \S+ rank (\d+) interface (\S+): (.*)"
+    for rank, interface, rest in re.findall(pattern, result.errors):
+        counters = found.setdefault((int(rank), interface), {})
+        for name, value in re.findall(r"(\w+)=(\d+)", rest):
+            counters[name] = counters.get(name, 0) + int(value)
+    return found
+
+
+def counted(result, *names):
+    """Return the sum of some counters over all ranks and interfaces."""
+    every = reports(result).values()
+    assert every, f"no report\n{show(result)}"
+    return sum(counters.get(name, 0) for counters in every for name in names)
+
+
+def until_told(attempt, tries=4):
+    """Repeat an attempt until its result has a help message of rawe; return that result.
+
+    Open MPI 4.1.4 sometimes loses the help message of a rank, of btl/tcp too: mpirun prints "Data
+    unpack ... show_help.c", or nothing.
+    """
+    for _ in range(tries):
+        result = attempt()
+        if help_messages(result):
+            break
+    return result
+
+
 def help_messages(result):
     """Return the help messages of the rawe BTL: the texts between two dashed lines.
 
@@ -180,3 +230,205 @@ def assert_one_message(result, *words):
     assert len(messages) == 1, f"{len(messages)} messages of the rawe BTL\n{show(result)}"
     for word in words:
         assert word in messages[0], f"{word!r} is not in this message:\n{messages[0]}"
+
+
+# ---- running jobs ----
+
+
+def assert_failure(result):
+    """The job failed without being stopped, and left no process."""
+    assert_clean_end(result)
+    assert result.returncode != 0, show(result)
+
+
+# The start of a program that runs on a host as root: `frame` is a frame that the job sent from this
+# host, `ours` a packet socket.
+HEAR = """
+import os, signal, socket, struct, sys
+ours = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+ours.bind(("eth0", 3))
+me = bytes.fromhex(open("/sys/class/net/eth0/address").read().strip().replace(":", ""))
+while True:
+    frame = ours.recv(2000)
+    if frame[6:12] == me and frame[12:14] == bytes([0x88, 0xB5]) and frame[14] & 15 in (1, 2, 3):
+        break
+"""
+
+
+class Job:
+    """A running mpirun whose output is read as it arrives."""
+
+    def __init__(self, lab, arguments, build=None, **options):
+        self.lab = lab
+        options = {"build": build or lab.build, **launch.PIPES, **options}
+        self.process = lab.start_mpirun(arguments, **options)
+        self.output, self.errors = [], []
+        self._news = threading.Condition()
+        self._readers = [
+            threading.Thread(target=self._read, args=one, daemon=True)
+            for one in ((self.process.stdout, self.output), (self.process.stderr, self.errors))
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def _read(self, stream, lines):
+        for line in stream:
+            with self._news:
+                lines.append(line)
+                self._news.notify_all()
+
+    def said(self):
+        """Return the output of the job so far, for the message of an assertion."""
+        return "".join(self.output + self.errors)
+
+    def told_pids(self):
+        """Return the process ids that its ranks have printed."""
+        found = re.findall(r"rank (\d+) pid (\d+)", "".join(self.output))
+        return {int(rank): int(pid) for rank, pid in found}
+
+    def wait_for(self, text, count=1):
+        """Wait until `count` lines of the output contain `text`."""
+        self.wait_until(lambda lines: sum(text in line for line in lines) >= count, f"{text!r}")
+
+    def wait_until(self, condition, what):
+        """Wait until a condition, named `what`, holds for the lines of the output."""
+        deadline = time.monotonic() + HANG_SECONDS
+        with self._news:
+            while not condition(self.output):
+                left = deadline - time.monotonic()
+                assert left > 0, f"no {what} within {HANG_SECONDS} s\n{self.said()}"
+                assert self._readers[0].is_alive(), f"ended without {what}\n{self.said()}"
+                self._news.wait(min(left, 0.5))
+
+    def finish(self, timeout=HANG_SECONDS):
+        """Wait for the end of mpirun, and kill it after `timeout`; return its MpiResult."""
+        timed_out = False
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            self.lab.kill_processes()
+            self.process.wait()
+        for reader in self._readers:
+            reader.join(HANG_SECONDS)
+        leftover = launch.settle(self.lab)
+        status = launch.TIMEOUT_STATUS if timed_out else launch.exit_status(self.process.returncode)
+        return launch.MpiResult(
+            status, "".join(self.output), "".join(self.errors), timed_out, leftover
+        )
+
+
+class EndlessJob(Job):
+    """An endless job over rawe whose ranks have exchanged messages."""
+
+    def __init__(self, lab, exchange, ranks=4, arguments=(), salt=0):
+        super().__init__(lab, ["-np", ranks, *RAWE, *arguments, exchange, "rounds", -1, salt])
+        self.wait_for("works", ranks)
+        self.pids = self.told_pids()
+
+    def end(self):
+        """Wait for the failure of the job; return its MpiResult. Nothing may be left over."""
+        result = self.finish()
+        assert_failure(result)
+        shared = [file.name for file in Path("/dev/shm").iterdir() if self.lab.name in file.name]
+        assert not shared
+        return result
+
+
+class UntilJob(Job):
+    """A job whose ranks exchange messages until end() creates a file."""
+
+    def __init__(
+        self, lab, exchange, *words, ranks=2, btls=RAWE, build=None, place=None, **options
+    ):
+        self.end_file = Path(place or lab.directory) / "end"
+        words = ["-np", ranks, *btls, *words, exchange, "until", self.end_file]
+        super().__init__(lab, words, build, **options)
+        self.wait_for("works", ranks)
+
+    def end(self):
+        """End it; it must succeed. Return its MpiResult."""
+        self.end_file.touch()
+        result = self.finish()
+        assert_success(result)
+        return result
+
+
+# ---- users without privileges ----
+
+NOBODY = 65534
+COMPONENT_SOURCES = ROOT / "opal/mca/btl/rawe"
+
+
+def as_user(user, *groups):
+    """Return the command by which root becomes a user with these groups, the first its primary."""
+    others = f"--groups={','.join(map(str, groups[1:]))}" if groups[1:] else "--clear-groups"
+    return ("setpriv", f"--reuid={user}", f"--regid={groups[0]}", others, "--inh-caps=-all")
+
+
+USER = as_user(NOBODY, NOBODY)
+
+
+@contextmanager
+def public_place(build, verify):
+    """A directory that every user can read, with components, program and a temporary directory."""
+    directory = Path(tempfile.mkdtemp(prefix="rawe-place-", dir="/tmp"))
+    try:
+        for libs in (launch.COMPONENT, launch.COLLECTIVES):
+            (directory / libs).mkdir(parents=True)
+            for component in (build / libs).glob("mca_*.so"):
+                shutil.copy(component, directory / libs)
+        shutil.copy(verify, directory)
+        for path in (directory, *directory.rglob("*")):
+            path.chmod(0o755)
+        (directory / "tmp").mkdir()
+        (directory / "tmp").chmod(0o1777)
+        yield directory
+    finally:
+        shutil.rmtree(directory)
+
+
+def put_program(place, program):
+    """Copy a program to a public directory; return its path there."""
+    copy = place / program.name
+    shutil.copy(program, copy)
+    copy.chmod(0o755)
+    return copy
+
+
+def give_capability(program):
+    """Let the group of nobody run a program with CAP_NET_RAW, as described in doc/security.md."""
+    shutil.chown(program, "root", NOBODY)
+    program.chmod(0o750)
+    done = subprocess.run(["setcap", "cap_net_raw=ep", program], check=False)
+    if done.returncode != 0:
+        pytest.skip("this machine does not let a file have capabilities")
+
+
+def build_helper(directory, *more):
+    """Build rawe-socket-helper with its access list, `helper.conf`, in this directory."""
+    program = directory / "rawe-socket-helper"
+    names = ("packet/rawe_filter", "sys/rawe_descriptor")
+    sources = [COMPONENT_SOURCES / f"linux/{name}.c" for name in names]
+    command = ["cc", "-std=gnu11", "-O2", f"-I{COMPONENT_SOURCES}"]
+    command += [f'-DRAWE_HELPER_LIST="{directory}/helper.conf"', "-o", program]
+    subprocess.run([*command, ROOT / "tools/rawe-socket-helper.c", *sources, *more], check=True)
+    return program
+
+
+def variables(place, **others):
+    """Return the environment of a user's job, which writes only below the public directory."""
+    names = ("HOME", "TMPDIR", "OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base")
+    return {**{name: str(place / "tmp") for name in names}, **others}
+
+
+def run_as_user(lab, place, *starter, user=USER, **others):
+    """Run two ranks of one host, which communicate over lo."""
+    program = [place / "rawe-verify", "--quick", "--scale", "0.1", "--only", "pt2pt"]
+    return lab.mpirun(
+        ["-np", 2, *RAWE, *starter, *program],
+        timeout=HANG_SECONDS,
+        build=place,
+        prefix=user,
+        variables=variables(place, **others),
+    )

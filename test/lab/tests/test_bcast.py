@@ -9,8 +9,17 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ETHERTYPE, HANG_SECONDS, RAWE, assert_success, help_messages, thorough
-from jobs import Job, assert_failure
+from conftest import (
+    ETHERTYPE,
+    RAWE,
+    Job,
+    assert_failure,
+    assert_success,
+    counted,
+    help_messages,
+    run_job,
+    thorough,
+)
 
 from rawelab import launch
 
@@ -25,18 +34,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def run(lab, build, *words, btls=RAWE, ranks=HOSTS):
+def run(lab, *words, btls=RAWE, ranks=HOSTS):
     """Run a program with the output of coll/rawe; it must succeed without a help message."""
-    arguments = ["-np", ranks, *btls, *SAY, *words]
-    result = lab.mpirun(arguments, timeout=HANG_SECONDS, build=build)
-    assert_success(result)
+    result = run_job(lab, ranks, *SAY, *words, btls=btls)
     assert help_messages(result) == []
     return result
-
-
-def counted(result, name):
-    """Return the sum of a counter of btl_rawe_stats over all ranks."""
-    return sum(map(int, re.findall(rf" {name}=(\d+)", result.errors)))
 
 
 def multicasts(result):
@@ -62,8 +64,8 @@ def multicasts(result):
     ],
     ids=str,
 )
-def test_every_byte_arrives(make_lab, build, bcasts, what, loss):
-    result = run(make_lab(hosts=HOSTS, loss=loss), build, bcasts, *what)
+def test_every_byte_arrives(make_lab, bcasts, what, loss):
+    result = run(make_lab(hosts=HOSTS, loss=loss), bcasts, *what)
     assert multicasts(result) == HOSTS * (10 if what[0] == "ten" else 1)
     sent = counted(result, "multicast_messages_sent")
     # Each message reaches all members.
@@ -72,38 +74,44 @@ def test_every_byte_arrives(make_lab, build, bcasts, what, loss):
         assert counted(result, "multicast_repairs") > 0
 
 
-@pytest.mark.parametrize("loss", [thorough(0), 10])
-@pytest.mark.parametrize("what", ["scatters", "types"])
-def test_every_byte_arrives_at_eight_hosts(make_lab, build, bcasts, what, loss):
-    result = run(make_lab(hosts=8, loss=loss), build, bcasts, what, ranks=8)
-    assert multicasts(result) == 8
+NO_THREAD = ("--mca", "btl_rawe_progress_thread_ms", 0)
+ASYNC = ("--mca", "btl_rawe_async_progress", 1)
+BAD_WIRE = {"hosts": HOSTS, "wire": "reorder=20%:1ms,duplicate=5%,loss=1%"}
 
 
 @pytest.mark.parametrize(
-    "variable",
-    [("btl_rawe_progress_thread_ms", 0), ("btl_rawe_async_progress", 1)],
+    "shape, options, what",
+    [
+        thorough({"hosts": 8}, (), "scatters"),
+        ({"hosts": 8, "loss": 10}, (), "scatters"),
+        thorough({"hosts": 8}, (), "types"),
+        ({"hosts": 8, "loss": 10}, (), "types"),
+        # With eight hosts, a Barrier must not end before all ranks have entered.
+        ({"hosts": 8, "loss": 1}, (), "last"),
+        *(
+            ({"hosts": HOSTS, "loss": 1}, options, what)
+            for options in (NO_THREAD, ASYNC)
+            for what in ("sizes", "long")
+        ),
+        (BAD_WIRE, (), "long"),
+    ],
     ids=str,
 )
-def test_every_byte_arrives_with_other_parameters(make_lab, build, bcasts, variable):
-    lab = make_lab(hosts=HOSTS, loss=1)
-    for what in ("sizes", "long"):
-        assert multicasts(run(lab, build, "--mca", *variable, bcasts, what)) == HOSTS
-
-
-def test_every_byte_arrives_over_a_bad_wire(make_lab, build, bcasts):
-    lab = make_lab(hosts=HOSTS, topology="wire", wire="reorder=20%:1ms,duplicate=5%,loss=1%")
-    assert multicasts(run(lab, build, bcasts, "long")) == HOSTS
+def test_every_byte_arrives_in_other_networks(make_lab, bcasts, shape, options, what):
+    ranks = shape["hosts"]
+    result = run(make_lab(**shape), *options, bcasts, what, ranks=ranks)
+    assert multicasts(result) == ranks
 
 
 @pytest.mark.parametrize("nic", ["whole", "cut", "plain"])
-def test_what_is_longer_than_a_frame_goes_in_batches(make_lab, build, bcasts, nic):
-    result = run(make_lab(hosts=HOSTS, nic=nic), build, bcasts, "long")
+def test_what_is_longer_than_a_frame_goes_in_batches(make_lab, bcasts, nic):
+    result = run(make_lab(hosts=HOSTS, nic=nic), bcasts, "long")
     assert "and more in batches" in result.errors
     assert counted(result, "multicast_batches_sent") > 1000
 
 
-def test_hosts_with_several_ranks_use_batches(make_lab, build, bcasts):
-    result = run(make_lab(hosts=HOSTS), build, bcasts, "long", btls=WITHIN_HOSTS, ranks=8)
+def test_hosts_with_several_ranks_use_batches(make_lab, bcasts):
+    result = run(make_lab(hosts=HOSTS), bcasts, "long", btls=WITHIN_HOSTS, ranks=8)
     assert counted(result, "multicast_batches_sent") > 1000
 
 
@@ -126,9 +134,9 @@ def test_hosts_with_several_ranks_use_batches(make_lab, build, bcasts):
     ids=str,
 )
 def test_every_byte_arrives_where_hosts_have_several_ranks(
-    make_lab, build, bcasts, what, ranks, options, loss
+    make_lab, bcasts, what, ranks, options, loss
 ):
-    result = run(make_lab(hosts=HOSTS, loss=loss), build, bcasts, *what, btls=options, ranks=ranks)
+    result = run(make_lab(hosts=HOSTS, loss=loss), bcasts, *what, btls=options, ranks=ranks)
     # At least each dup, and each split that contains all ranks. A half may also span four hosts.
     assert multicasts(result) >= ranks * (5 if what[0] == "dups" else 1)
     # Each host's leader receives the frame.
@@ -137,34 +145,32 @@ def test_every_byte_arrives_where_hosts_have_several_ranks(
 
 
 @pytest.mark.parametrize("ranks", [4, 8])
-def test_ranks_may_name_types_and_operations_by_other_handles(make_lab, build, bcasts, ranks):
-    run(make_lab(hosts=HOSTS), build, bcasts, "handles", btls=WITHIN_HOSTS, ranks=ranks)
+def test_ranks_may_name_types_and_operations_by_other_handles(make_lab, bcasts, ranks):
+    run(make_lab(hosts=HOSTS), bcasts, "handles", btls=WITHIN_HOSTS, ranks=ranks)
 
 
-def test_hosts_of_different_mtu_agree_on_the_shorter_frame(make_lab, build, bcasts):
+def test_hosts_of_different_mtu_agree_on_the_shorter_frame(make_lab, bcasts):
     lab = make_lab(hosts=HOSTS, mtu=9000)
     lab.set_mtu(1, 1500)
-    result = lab.mpirun(["-np", HOSTS, *RAWE, *SAY, bcasts, "sizes"], HANG_SECONDS, build=build)
-    assert_success(result)
-    assert multicasts(result) == HOSTS
+    assert multicasts(run_job(lab, HOSTS, *SAY, bcasts, "sizes")) == HOSTS
 
 
 @pytest.mark.thorough
-def test_communicators_come_and_go(make_lab, build, bcasts):
-    result = run(make_lab(hosts=HOSTS, loss=1), build, bcasts, "dups", 200)
+def test_communicators_come_and_go(make_lab, bcasts):
+    result = run(make_lab(hosts=HOSTS, loss=1), bcasts, "dups", 200)
     # Each dup, and each split that contains all ranks; halves are too small.
     assert multicasts(result) == HOSTS * 300
 
 
 @pytest.mark.parametrize("coalesce_from", [0, 4])
-def test_a_bcast_is_one_frame_or_shares_it(make_lab, build, bcasts, tmp_path, coalesce_from):
+def test_a_bcast_is_one_frame_or_shares_it(make_lab, bcasts, tmp_path, coalesce_from):
     rounds = 1000
     lab = make_lab(hosts=HOSTS)
     # DATA frames of groups, sent by this host and by the others. No other job uses this switch.
     data = ["ether", "proto", hex(ETHERTYPE), "and", "ether[14] & 0xf = 10"]
     capture = lab.capture(0, tmp_path / "data.pcap", data)
     coalesce = ("--mca", "btl_rawe_coalesce_from", coalesce_from)
-    result = run(lab, build, *coalesce, bcasts, "loop", rounds)
+    result = run(lab, *coalesce, bcasts, "loop", rounds)
     # Each member sends two test messages: a frame, and a batch of nine frames. The eighth of the
     # 16 warm-up calls agrees on multicast, so nine calls use it; then come the two loops.
     messages = 2 * HOSTS + 9 + 2 * rounds
@@ -174,15 +180,15 @@ def test_a_bcast_is_one_frame_or_shares_it(make_lab, build, bcasts, tmp_path, co
     assert frames < messages if coalesce_from else frames == messages
     assert counted(result, "messages_sent") < rounds
     assert frames <= capture.end() <= frames + counted(result, "multicast_repairs")
-    beneath = run(lab, build, "--mca", "coll", "^rawe", bcasts, "loop", rounds)
+    beneath = run(lab, "--mca", "coll", "^rawe", bcasts, "loop", rounds)
     assert_passes(beneath)
     assert counted(beneath, "messages_sent") >= 2 * rounds * (HOSTS - 1)
 
 
 @pytest.mark.parametrize("thread_ms", [0, 1])
-def test_what_is_held_back_leaves_without_mpi(make_lab, build, bcasts, tmp_path, thread_ms):
+def test_what_is_held_back_leaves_without_mpi(make_lab, bcasts, tmp_path, thread_ms):
     thread = ("--mca", "btl_rawe_progress_thread_ms", thread_ms)
-    run(make_lab(hosts=HOSTS), build, *thread, bcasts, "away", tmp_path / "all")
+    run(make_lab(hosts=HOSTS), *thread, bcasts, "away", tmp_path / "all")
 
 
 @pytest.mark.parametrize(
@@ -199,9 +205,9 @@ def test_what_is_held_back_leaves_without_mpi(make_lab, build, bcasts, tmp_path,
     ],
     ids=str,
 )
-def test_a_result_is_one_message(make_lab, build, bcasts, hosts, ranks, what):
+def test_a_result_is_one_message(make_lab, bcasts, hosts, ranks, what):
     lab = make_lab(hosts=hosts)
-    result = run(lab, build, bcasts, *what, btls=WITHIN_HOSTS, ranks=ranks)
+    result = run(lab, bcasts, *what, btls=WITHIN_HOSTS, ranks=ranks)
     # Each leader sends two test messages. The eighth call agrees on multicast, and is the first
     # to use it.
     calls = what[1] - 7
@@ -212,24 +218,15 @@ def test_a_result_is_one_message(make_lab, build, bcasts, hosts, ranks, what):
     assert contributions <= counted(result, "messages_sent") < contributions + 100 * ranks
 
 
-def test_eight_leave_a_barrier_when_all_have_entered(make_lab, build, bcasts):
-    result = run(make_lab(hosts=8, loss=1), build, bcasts, "last", ranks=8)
-    assert multicasts(result) == 8
-
-
-def test_fewer_than_eight_use_the_barrier_beneath(make_lab, build, bcasts):
-    result = run(make_lab(hosts=7), build, bcasts, "barriers", 100, ranks=7)
-    assert_passes(result)
-
-
-def test_more_than_sixteen_hosts_use_the_allreduce_beneath(make_lab, build, bcasts):
-    result = run(make_lab(hosts=17), build, bcasts, "sums", 100, ranks=17)
+def test_more_than_sixteen_hosts_use_the_allreduce_beneath(make_lab, bcasts):
+    result = run(make_lab(hosts=17), bcasts, "sums", 100, ranks=17)
     assert counted(result, "multicast_messages_sent") == 2 * 17  # each member's tries
 
 
 @pytest.mark.parametrize(
     "ranks, what",
     [
+        (7, ("barriers", 100)),
         (7, ("parts", 100, 8)),
         (8, ("parts", 100, 184)),
         (7, ("wholes", 100, 8)),
@@ -237,10 +234,8 @@ def test_more_than_sixteen_hosts_use_the_allreduce_beneath(make_lab, build, bcas
     ],
     ids=str,
 )
-def test_what_is_longer_or_of_fewer_uses_the_component_beneath(
-    make_lab, build, bcasts, ranks, what
-):
-    assert_passes(run(make_lab(hosts=ranks), build, bcasts, *what, ranks=ranks))
+def test_what_is_longer_or_of_fewer_uses_the_component_beneath(make_lab, bcasts, ranks, what):
+    assert_passes(run(make_lab(hosts=ranks), bcasts, *what, ranks=ranks))
 
 
 def assert_passes(result, *words):
@@ -251,19 +246,19 @@ def assert_passes(result, *words):
         assert word in result.errors
 
 
-def test_one_host_that_excludes_it_is_enough(make_lab, build, bcasts):
+def test_one_host_that_excludes_it_is_enough(make_lab, bcasts):
     lab = make_lab(hosts=HOSTS)
     lab.set_environment(2, OMPI_MCA_coll="^rawe")
-    result = run(lab, build, bcasts, "sizes")
+    result = run(lab, bcasts, "sizes")
     assert_passes(result)
-    assert result.errors.count("a member takes no part in groups") == HOSTS - 1
+    assert result.errors.count(NO_PART) == HOSTS - 1
 
 
-def test_one_host_without_the_btl_is_enough(make_lab, build, bcasts):
+def test_one_host_without_the_btl_is_enough(make_lab, bcasts):
     lab = make_lab(hosts=HOSTS)
     lab.set_environment(1, OMPI_MCA_btl="tcp,self")
-    result = run(lab, build, bcasts, "sizes", btls=("--mca", "btl", "rawe,tcp,self"))
-    assert_passes(result, "a member takes no part in groups")
+    result = run(lab, bcasts, "sizes", btls=("--mca", "btl", "rawe,tcp,self"))
+    assert_passes(result, NO_PART)
 
 
 @pytest.fixture(scope="session")
@@ -279,13 +274,13 @@ def forgets(tmp_path_factory):
     "host, forgotten, words", [(0, 3, NO_PART), (3, 0, NO_PART), (2, 1, NOT_REACHED)]
 )
 def test_members_that_were_told_different_things_agree(
-    make_lab, build, bcasts, forgets, host, forgotten, words
+    make_lab, bcasts, forgets, host, forgotten, words
 ):
     lab = make_lab(hosts=HOSTS)
     lab.set_environment(host, LD_PRELOAD=forgets, FORGOTTEN=forgotten)
     # Messages use tcp, so that only the vote and the group are affected.
     btls = ("--mca", "btl", "rawe,tcp,self", "--mca", "btl_rawe_exclusivity", 0)
-    result = run(lab, build, bcasts, "sizes", btls=btls)
+    result = run(lab, bcasts, "sizes", btls=btls)
     assert multicasts(result) == 0
     assert words in result.errors
 
@@ -295,65 +290,63 @@ def test_members_that_were_told_different_things_agree(
     [
         ({"hosts": 1}, 4, "its members are on fewer than four hosts"),
         ({"hosts": 3}, 6, "its members are on fewer than four hosts"),
-        ({"hosts": 4, "nics": 2}, 4, "a member takes no part in groups"),
+        ({"hosts": 4, "nics": 2}, 4, NO_PART),
     ],
     ids=["one host", "three hosts", "two NICs"],
 )
-def test_it_steps_aside(make_lab, build, bcasts, options, ranks, words):
+def test_it_steps_aside(make_lab, bcasts, options, ranks, words):
     lab = make_lab(**options)
-    assert_passes(run(lab, build, "--mca", "coll", "^han", bcasts, "sizes", ranks=ranks), words)
+    assert_passes(run(lab, "--mca", "coll", "^han", bcasts, "sizes", ranks=ranks), words)
 
 
-def at_switch(lab, *words):
-    """Run a command in the namespace of the lab's bridge."""
-    command = ["ip", "netns", "exec", lab.namespaces[-1], *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True)
+def flood(lab, value, *hosts):
+    """Switch the flooding of multicast frames to some hosts on or off."""
+    for host in hosts:
+        port = lab.nic(host).port
+        lab.at_switch("bridge", "link", "set", "dev", port, "mcast_flood", value)
 
 
-def switch_port(lab, host, *words):
-    """Change the bridge port that a host is connected to."""
-    at_switch(lab, "bridge", "link", "set", "dev", lab.nic(host).port, *words)
+def add_rule(lab, rule):
+    """Add a rule of nftables to the forwarding of the lab's bridge."""
+    lab.at_switch("nft", "add table bridge lab")
+    lab.at_switch("nft", "add chain bridge lab port { type filter hook forward priority 0; }")
+    lab.at_switch("nft", f"add rule bridge lab port {rule}")
 
 
-def test_it_steps_aside_where_the_switch_passes_no_multicast(make_lab, build, bcasts):
+def test_it_steps_aside_where_the_switch_passes_no_multicast(make_lab, bcasts):
     lab = make_lab(hosts=HOSTS, topology="switch")
-    switch_port(lab, 2, "mcast_flood", "off")
-    result = run(lab, build, bcasts, "sizes")
+    flood(lab, "off", 2)
+    result = run(lab, bcasts, "sizes")
     assert multicasts(result) == 0
-    assert result.errors.count("a member cannot receive what is sent to groups") == HOSTS
+    assert result.errors.count(NOT_REACHED) == HOSTS
 
 
-def test_batches_are_left_out_where_the_switch_passes_none(make_lab, build, bcasts):
+def test_batches_are_left_out_where_the_switch_passes_none(make_lab, bcasts):
     lab = make_lab(hosts=HOSTS, topology="switch")
-    at_switch(lab, "nft", "add table bridge batches")
-    at_switch(lab, "nft", "add chain bridge batches port { type filter hook forward priority 0; }")
-    drop = "meta oifname " + lab.nic(2).port + " ether daddr 01:00:5e:00:00:fe drop"
-    at_switch(lab, "nft", f"add rule bridge batches port {drop}")
+    add_rule(lab, f"meta oifname {lab.nic(2).port} ether daddr 01:00:5e:00:00:fe drop")
     # Up to three frames are multicast.
-    result = run(lab, build, bcasts, "long", 3 * 1400)
+    result = run(lab, bcasts, "long", 3 * 1400)
     assert multicasts(result) == result.errors.count("or a few") == HOSTS
     assert counted(result, "multicast_batches_sent") == 8 * HOSTS  # each member's tries
 
 
-def test_batches_are_tried_again_when_some_are_lost(make_lab, build, bcasts):
+def test_batches_are_tried_again_when_some_are_lost(make_lab, bcasts):
     lab = make_lab(hosts=HOSTS, topology="switch")
-    at_switch(lab, "nft", "add table bridge batches")
-    at_switch(lab, "nft", "add chain bridge batches port { type filter hook forward priority 0; }")
     first = "ether daddr 01:00:5e:00:00:fe quota until 30 kbytes drop"
-    at_switch(lab, "nft", f"add rule bridge batches port meta oifname {lab.nic(2).port} {first}")
-    result = run(lab, build, bcasts, "long")
+    add_rule(lab, f"meta oifname {lab.nic(2).port} {first}")
+    result = run(lab, bcasts, "long")
     assert multicasts(result) == result.errors.count("and more in batches") == HOSTS
     assert counted(result, "multicast_batches_sent") > 1000
 
 
 @pytest.mark.parametrize("querier", [0, 1])
-def test_every_byte_arrives_by_a_switch_that_snoops(make_lab, build, bcasts, querier):
+def test_every_byte_arrives_by_a_switch_that_snoops(make_lab, bcasts, querier):
     lab = make_lab(hosts=HOSTS, topology="switch")
     snoop = f"ip link set br0 type bridge mcast_snooping 1 mcast_querier {querier}"
     # The querier's answers count after this time, in hundredths of a second.
-    at_switch(lab, *snoop.split(), "mcast_query_response_interval", "10")
-    assert multicasts(run(lab, build, bcasts, "sizes")) == HOSTS
-    result = run(lab, build, bcasts, "long")
+    lab.at_switch(*snoop.split(), "mcast_query_response_interval", "10")
+    assert multicasts(run(lab, bcasts, "sizes")) == HOSTS
+    result = run(lab, bcasts, "long")
     assert counted(result, "multicast_batches_sent") > 1000
     assert counted(result, "multicast_repairs") < 1000
 
@@ -361,65 +354,60 @@ def test_every_byte_arrives_by_a_switch_that_snoops(make_lab, build, bcasts, que
 @pytest.mark.parametrize(
     "limit, multicast", [("1000/second burst 100 packets", HOSTS), ("1/second burst 1 packets", 0)]
 )
-def test_every_byte_arrives_behind_a_storm_limit(make_lab, build, bcasts, limit, multicast):
+def test_every_byte_arrives_behind_a_storm_limit(make_lab, bcasts, limit, multicast):
     lab = make_lab(hosts=HOSTS, topology="switch")
-    at_switch(lab, "nft", "add table bridge storm")
-    at_switch(lab, "nft", "add chain bridge storm port { type filter hook forward priority 0; }")
-    over = f"meta pkttype multicast limit rate over {limit}"
-    at_switch(lab, "nft", f"add rule bridge storm port {over} counter drop")
-    assert multicasts(run(lab, build, bcasts, "loop", 100)) == multicast
-    dropped = re.search(r"counter packets (\d+)", at_switch(lab, "nft", "list ruleset").stdout)
+    add_rule(lab, f"meta pkttype multicast limit rate over {limit} counter drop")
+    assert multicasts(run(lab, bcasts, "loop", 100)) == multicast
+    dropped = re.search(r"counter packets (\d+)", lab.at_switch("nft", "list", "ruleset").stdout)
     assert int(dropped.group(1)) > 0
 
 
-def start_endless(lab, build, bcasts, *arguments, ranks=HOSTS, length=100):
-    job = Job(lab, build, ["-np", ranks, *WITHIN_HOSTS, *arguments, bcasts, "endless", length])
+def start_endless(lab, bcasts, *arguments, ranks=HOSTS, length=100):
+    job = Job(lab, ["-np", ranks, *WITHIN_HOSTS, *arguments, bcasts, "endless", length])
     job.wait_for("works", ranks)
     return job, job.told_pids()
 
 
 @pytest.mark.parametrize("length", [thorough(100), 300000])
 @pytest.mark.parametrize("ranks, killed", [(4, 2), (8, 2), (8, 6)], ids=["", "leader", "other"])
-def test_a_killed_member_ends_the_job(make_lab, build, bcasts, ranks, killed, length):
-    job, pids = start_endless(make_lab(hosts=HOSTS), build, bcasts, ranks=ranks, length=length)
+def test_a_killed_member_ends_the_job(make_lab, bcasts, ranks, killed, length):
+    job, pids = start_endless(make_lab(hosts=HOSTS), bcasts, ranks=ranks, length=length)
     os.kill(pids[killed], signal.SIGKILL)
     assert_failure(job.finish())
 
 
 def finish_without_host_2(lab, job, hosts):
-    """The result of a job from which on no frame of that host arrives, and none at it."""
+    """Lose all frames of host 2, which must end the job by its timeout."""
     for host in range(hosts):
         if host != 2:
             lab.blackhole(2, host)
             lab.blackhole(host, 2)
-    return job.finish()
+    result = job.finish()
+    assert_failure(result)
+    assert "btl_rawe_peer_timeout" in result.errors
 
 
 @pytest.mark.parametrize("ranks, length", [(4, 100), thorough(8, 100), thorough(4, 300000)])
-def test_a_host_that_falls_silent_ends_the_job(make_lab, build, bcasts, ranks, length):
+def test_a_host_that_falls_silent_ends_the_job(make_lab, bcasts, ranks, length):
     lab = make_lab(hosts=HOSTS)
     parameters = ("--mca", "btl_rawe_peer_timeout", "3")
-    job, _ = start_endless(lab, build, bcasts, *parameters, ranks=ranks, length=length)
-    result = finish_without_host_2(lab, job, HOSTS)
-    assert_failure(result)
-    assert "btl_rawe_peer_timeout" in result.errors
+    job, _ = start_endless(lab, bcasts, *parameters, ranks=ranks, length=length)
+    finish_without_host_2(lab, job, HOSTS)
 
 
-def test_a_host_that_a_result_waits_for_ends_the_job(make_lab, build, bcasts):
+def test_a_host_that_a_result_waits_for_ends_the_job(make_lab, bcasts):
     # Bcasts of nothing: only rank 0 waits for host 2, and sends it nothing that would be missed.
     lab = make_lab(hosts=8)
     parameters = ("--mca", "btl_rawe_peer_timeout", "3")
-    job, _ = start_endless(lab, build, bcasts, *parameters, ranks=8, length=0)
+    job, _ = start_endless(lab, bcasts, *parameters, ranks=8, length=0)
     lab.pause(2)
-    result = finish_without_host_2(lab, job, 8)
-    assert_failure(result)
-    assert "btl_rawe_peer_timeout" in result.errors
+    finish_without_host_2(lab, job, 8)
 
 
 @pytest.mark.parametrize("seconds", [2, 12])
-def test_a_member_that_is_stopped_ends_nothing(make_lab, build, bcasts, seconds):
+def test_a_member_that_is_stopped_ends_nothing(make_lab, bcasts, seconds):
     lab = make_lab(hosts=HOSTS)
-    job = Job(lab, build, ["-np", HOSTS, *RAWE, bcasts, "loop", 50000])
+    job = Job(lab, ["-np", HOSTS, *RAWE, bcasts, "loop", 50000])
     job.wait_for("half", 1)
     lab.pause(1)
     time.sleep(seconds)
@@ -430,10 +418,10 @@ def test_a_member_that_is_stopped_ends_nothing(make_lab, build, bcasts, seconds)
 class SteadyJob(Job):
     """Bcasts without end, of that many bytes; `lives` waits until they have gone on for a while."""
 
-    def __init__(self, lab, build, bcasts, file, length, ranks=HOSTS):
-        self.file = file
-        words = ["-np", ranks, *RAWE, *SAY, bcasts, "steady", file, length]
-        super().__init__(lab, build, words)
+    def __init__(self, lab, bcasts, length, ranks=HOSTS, btls=RAWE):
+        self.file = lab.directory / "stop"
+        words = ["-np", ranks, *btls, *SAY, bcasts, "steady", self.file, length]
+        super().__init__(lab, words)
         self.lives(1)
 
     def lives(self, seconds):
@@ -441,78 +429,73 @@ class SteadyJob(Job):
         self.wait_for("goes on", said + seconds)
 
     def end(self):
+        """End the job, which must succeed; return its MpiResult."""
         self.file.touch()
         result = self.finish()
         assert_success(result)
-        assert multicasts(result) == HOSTS
         return result
 
 
 @pytest.mark.parametrize("length", [100, 100000])
 @pytest.mark.parametrize("deaf", [(2,), (1, 3), (0, 1, 2, 3)], ids=["one", "two", "all"])
-def test_bcasts_go_on_where_multicast_is_lost(make_lab, build, bcasts, tmp_path, deaf, length):
+def test_bcasts_go_on_where_multicast_is_lost(make_lab, bcasts, tmp_path, deaf, length):
     lab = make_lab(hosts=HOSTS, topology="switch")
-    job = SteadyJob(lab, build, bcasts, tmp_path / "stop", length)
-    for host in deaf:
-        switch_port(lab, host, "mcast_flood", "off")
+    job = SteadyJob(lab, bcasts, length)
+    flood(lab, "off", *deaf)
     job.lives(4)
     result = job.end()
+    assert multicasts(result) == HOSTS
     # The process that found out says so, unless Open MPI 4.1.4 loses the message (see run_told).
     told = help_messages(result)
     assert all("Multicast frames of the rawe BTL no longer reach a peer" in one for one in told)
     assert result.errors.count("hears no multicast any more") == HOSTS
 
 
-def test_bcasts_go_on_where_multicast_is_lost_for_a_moment(make_lab, build, bcasts, tmp_path):
+def test_bcasts_go_on_where_multicast_is_lost_for_a_moment(make_lab, bcasts, tmp_path):
     lab = make_lab(hosts=HOSTS, topology="switch")
-    job = SteadyJob(lab, build, bcasts, tmp_path / "stop", 100)
-    for host in range(HOSTS):
-        switch_port(lab, host, "mcast_flood", "off")
+    job = SteadyJob(lab, bcasts, 100)
+    flood(lab, "off", *range(HOSTS))
     time.sleep(0.3)
-    for host in range(HOSTS):
-        switch_port(lab, host, "mcast_flood", "on")
+    flood(lab, "on", *range(HOSTS))
     job.lives(2)
-    assert help_messages(job.end()) == []
+    result = job.end()
+    assert multicasts(result) == HOSTS
+    assert help_messages(result) == []
 
 
-def test_bcasts_go_on_where_hosts_have_several_ranks(make_lab, build, bcasts, tmp_path):
+def test_bcasts_go_on_where_hosts_have_several_ranks(make_lab, bcasts, tmp_path):
     lab = make_lab(hosts=HOSTS, topology="switch")
-    words = ["-np", 2 * HOSTS, *WITHIN_HOSTS, *SAY, bcasts, "steady", tmp_path / "stop", 1000]
-    job = Job(lab, build, words)
-    job.wait_for("goes on", 1)
-    switch_port(lab, 2, "mcast_flood", "off")
-    job.wait_for("goes on", 6)
-    (tmp_path / "stop").touch()
-    result = job.finish()
-    assert_success(result)
-    # Leaders pass on from one to the other what they had multicast.
+    job = SteadyJob(lab, bcasts, 1000, 2 * HOSTS, WITHIN_HOSTS)
+    flood(lab, "off", 2)
+    job.lives(5)
+    # Leaders then forward the data from one to the other.
+    result = job.end()
     assert result.errors.count("hears no multicast any more") == HOSTS
 
 
 @pytest.mark.parametrize("length", [1400, 100000])
-def test_bcasts_go_on_where_the_mtu_is_lowered(make_lab, build, bcasts, tmp_path, length):
+def test_bcasts_go_on_where_the_mtu_is_lowered(make_lab, bcasts, tmp_path, length):
     lab = make_lab(hosts=HOSTS, topology="switch")
-    job = SteadyJob(lab, build, bcasts, tmp_path / "stop", length)
+    job = SteadyJob(lab, bcasts, length)
     for host in range(HOSTS):
         lab.set_mtu(host, 1200)
     job.lives(4)
-    job.end()
+    assert multicasts(job.end()) == HOSTS
 
 
 @pytest.mark.parametrize("attempt", range(4))
-def test_the_last_bcast_arrives_without_a_fence(make_lab, build, bcasts, attempt):
+def test_the_last_bcast_arrives_without_a_fence(make_lab, bcasts, attempt):
     lab = make_lab(hosts=HOSTS, loss=25)
-    words = ["-np", HOSTS, *RAWE, *SAY, "--mca", "async_mpi_finalize", "1", bcasts, "ends"]
-    assert_success(lab.mpirun(words, timeout=HANG_SECONDS, build=build))
+    run_job(lab, HOSTS, *SAY, "--mca", "async_mpi_finalize", "1", bcasts, "ends")
 
 
 @pytest.mark.skipif(launch.open_mpi()[0] < 5, reason="4.1 has no sessions")
 @pytest.mark.parametrize("attempt", range(2))
-def test_the_last_bcast_of_a_session_arrives(make_lab, build, lives, tmp_path, attempt):
+def test_the_last_bcast_of_a_session_arrives(make_lab, lives, tmp_path, attempt):
     """A session ends without a fence. It begins on a good network: 5.0.7 may hang there else."""
     lab = make_lab(hosts=HOSTS)
     file = tmp_path / "go-on"
-    job = Job(lab, build, ["-np", HOSTS, *RAWE, *SAY, lives, 1, 60, file])
+    job = Job(lab, ["-np", HOSTS, *RAWE, *SAY, lives, 1, 60, file])
     job.wait_for("waits", HOSTS)
     lab.set_loss(25)
     file.touch()
@@ -556,10 +539,11 @@ print("sent", sent)
 """
 
 
-def test_another_host_changes_no_byte(make_lab, build, bcasts, tmp_path):
+def test_another_host_changes_no_byte(make_lab, bcasts, tmp_path):
     lab = make_lab(hosts=HOSTS + 1, topology="switch")
-    job = SteadyJob(lab, build, bcasts, tmp_path / "stop", 100)
+    job = SteadyJob(lab, bcasts, 100)
     forged = lab.run(HOSTS, ["python3", "-c", FORGE], capture_output=True, text=True)
     assert "sent 300" in forged.stdout, forged.stderr
     result = job.end()
+    assert multicasts(result) == HOSTS
     assert counted(result, "multicast_dropped") > 0

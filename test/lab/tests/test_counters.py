@@ -8,14 +8,17 @@ from pathlib import Path
 import pytest
 from conftest import (
     HANG_SECONDS,
-    RAWE,
+    HEAR,
+    STATS,
+    UntilJob,
     assert_one_message,
-    assert_success,
     help_messages,
+    reports,
+    run_job,
     show,
     thorough,
+    until_told,
 )
-from jobs import HEAR, Job
 
 ROOT = Path(__file__).resolve().parents[3]
 HEADER = ROOT / "opal/mca/btl/rawe/core/base/rawe_counters.h"
@@ -26,37 +29,8 @@ OTHERS = {
     for name in ("frames_sent", "frames_received", "send_full", "send_errors", drops)
 } | {"pings_answered", "pongs_matched", "frames_unacked_most", "reassembly_buffers_most"}
 OTHERS.add("bulk_dropped_checksum")
-STATS = ("--mca", "btl_rawe_stats", "1")
 AT_ONCE = ("--mca", "btl_rawe_streak_us", "1000000")  # messages within a second are a burst
 WORD = re.compile(r"(\w+)=(\S+)")
-
-
-@pytest.fixture(scope="session")
-def watch(request):
-    """The path of rawe-watch, which uses interfaces of the component that MPI does not show."""
-    program = Path(request.config.getoption("--build")) / "test/lab/watch/rawe-watch"
-    assert program.exists(), f"{program} is missing: build first, test/run does"
-    return program
-
-
-def run(lab, build, *arguments):
-    """Run a job with a rank on each host; it must succeed."""
-    arguments = ["-np", len(lab.hosts), *RAWE, *arguments]
-    result = lab.mpirun(arguments, timeout=HANG_SECONDS, build=build)
-    assert_success(result)
-    return result
-
-
-def reports(result):
-    """Return the reports at finalize: {(rank, interface): counters}."""
-    found = {}
-    for rank, interface, rest in re.findall(
-        r"rawe: host \S+ rank (\d+) interface (\S+): (.*)", result.errors
-    ):
-        counters = found.setdefault((int(rank), interface), {})
-        if rest != "unused":
-            counters.update((name, int(value)) for name, value in WORD.findall(rest))
-    return found
 
 
 def both_sides(result):
@@ -73,9 +47,10 @@ def assert_complete(counters):
     assert all(name.startswith(("ping", "pong", "multicast")) for name in strange), strange
 
 
-def test_the_report_is_complete_and_adds_up(make_lab, build, verify):
+def test_the_report_is_complete_and_adds_up(make_lab, verify):
     lab = make_lab(hosts=2)
-    result = run(lab, build, *STATS, verify, "--quick", "--scale", "0.1", "--only", "pt2pt,random")
+    effort = ["--quick", "--scale", "0.1", "--only", "pt2pt,random"]
+    result = run_job(lab, 2, *STATS, verify, *effort)
     found = reports(result)
     assert set(found) == {(rank, name) for rank in (0, 1) for name in ("eth0", "lo")}
     assert found[0, "lo"] == found[1, "lo"] == {}
@@ -95,11 +70,11 @@ def test_the_report_is_complete_and_adds_up(make_lab, build, verify):
             assert mine[reason] == 0, f"{reason} without a fault\n{show(result)}"
 
 
-def test_losses_are_counted_with_their_reason(make_lab, build, verify):
+def test_losses_are_counted_with_their_reason(make_lab, verify):
     lab = make_lab(hosts=2, loss=5)
     # Plain frames, because each of them is lost independently.
     plain = ["--mca", "btl_rawe_batches", "0"]
-    result = run(lab, build, *STATS, *plain, verify, "--quick", "--only", "pt2pt")
+    result = run_job(lab, 2, *STATS, *plain, verify, "--quick", "--only", "pt2pt")
     assert lab.dropped() > 0
     both = both_sides(result)
     total = {name: sum(counters[name] for counters in both) for name in ENGINE}
@@ -112,24 +87,23 @@ def test_losses_are_counted_with_their_reason(make_lab, build, verify):
 
 @pytest.mark.parametrize("mtu, length", [(1500, 1000), (9000, 6000)])
 @pytest.mark.parametrize("loss", [thorough(0), 2])
-def test_messages_in_a_row_share_batches(make_lab, build, bursts, mtu, length, loss):
+def test_messages_in_a_row_share_batches(make_lab, exchange, mtu, length, loss):
     lab = make_lab(hosts=2, mtu=mtu, loss=loss)
-    many = [*STATS, bursts, 20000, length, 64]
+    many = [*STATS, exchange, "bursts", 20000, length, 64]
     # The limit of a second keeps them in a row, however slow the machine is.
-    for counters in both_sides(run(lab, build, *AT_ONCE, *many)):
+    for counters in both_sides(run_job(lab, 2, *AT_ONCE, *many)):
         assert counters["messages_sent"] >= 10000
         assert counters["bulk_frames_sent"] > 5000, "most of them fit a frame, and took this lane"
         assert counters["batches_sent"] < 2500, "a system call carried several of them"
     for never in ("btl_rawe_coalesce_from", "btl_rawe_streak_us"):
-        for counters in both_sides(run(lab, build, "--mca", never, "0", *many)):
+        for counters in both_sides(run_job(lab, 2, "--mca", never, "0", *many)):
             assert counters["messages_sent"] >= 10000
             assert counters["batches_sent"] == 0
 
 
-def test_messages_that_wait_for_an_answer_go_alone(make_lab, build, bursts):
-    lab = make_lab(hosts=2)
-    alone = [*AT_ONCE, *STATS, bursts, 20000, 1000, 1]
-    for counters in both_sides(run(lab, build, *alone)):
+def test_messages_that_wait_for_an_answer_go_alone(make_lab, exchange):
+    alone = [*AT_ONCE, *STATS, exchange, "bursts", 20000, 1000, 1]
+    for counters in both_sides(run_job(make_lab(hosts=2), 2, *alone)):
         assert counters["messages_sent"] >= 10000
         assert counters["batches_sent"] == 0, "a batch of one message costs more than a frame"
 
@@ -145,13 +119,12 @@ def dumps(away, rank, mark):
     return {(int(peer), lane): dict(WORD.findall(rest)) for peer, lane, rest in found}
 
 
-def test_the_dump_tells_what_is_in_flight(make_lab, build, watch, tmp_path):
-    lab = make_lab(hosts=2)
+def test_the_dump_tells_what_is_in_flight(make_lab, watch, tmp_path):
     # Without the progress thread, which would acknowledge the messages. A burst would use the bulk
     # lane.
     unguarded = ["--mca", "btl_rawe_progress_thread_ms", "0"]
     away = tmp_path / "away"
-    run(lab, build, *unguarded, watch, 8, away)
+    run_job(make_lab(hosts=2), 2, *unguarded, watch, "dump", 8, away)
     asleep = dumps(away, 0, "dump while the peer is away")
     assert set(asleep) == {(1, "express")}
     before = asleep[1, "express"]
@@ -183,21 +156,20 @@ os.kill(int(sys.argv[1]), signal.SIGCONT)
 """
 
 
-def test_a_full_ring_is_told_once_with_what_to_raise(make_lab, build, endless, tmp_path):
+def test_a_full_ring_is_told_once_with_what_to_raise(make_lab, exchange):
     lab = make_lab(hosts=2)
     small = ["--mca", "btl_rawe_ring_bytes", "262144", "--mca", "btl_rawe_batches", "0"]
-    for i in range(4):  # Open MPI 4.1.4 loses a message now and then, see test_bad_days.py
-        end_file = tmp_path / f"end{i}"
-        job = Job(lab, build, ["-np", 2, *RAWE, *STATS, *small, endless, "until", end_file])
-        job.wait_for("works", 2)
-        pid = re.search(r"rank 1 pid (\d+)", job.said()).group(1)
+
+    def attempt():
+        job = UntilJob(lab, exchange, *STATS, *small)
+        pid = job.told_pids()[1]
         again = lab.run(0, [sys.executable, "-c", AGAIN, pid], timeout=HANG_SECONDS)
-        end_file.touch()
-        result = job.finish()
+        result = job.end()
+        job.end_file.unlink()
         assert again.returncode == 0, again.stderr
-        assert_success(result)
-        if help_messages(result):
-            break
+        return result
+
+    result = until_told(attempt)
     assert_one_message(result, f"{lab.name}-h1", "eth0", "262144", "btl_rawe_ring_bytes")
     found = reports(result)
     drops = found[1, "eth0"]["link_ring_drops"]

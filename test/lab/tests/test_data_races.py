@@ -9,12 +9,22 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import HANG_SECONDS, HERE, RAWE, assert_success, show
-from jobs import Job
-from test_many_ranks import EACH_HOST, RANKS, RANKS_A_HOST, SOCKETS_A_RANK, await_grouped
+from conftest import HANG_SECONDS, RAWE, assert_success, show
+from test_many_ranks import EACH_HOST, RANKS, SurvivingJob
 from test_nics import PulledJob, await_both, cut_behind, host_down, host_up, mend_behind
 
 pytestmark = pytest.mark.instrumented
+# Suppressions of the sanitizer.
+SUPPRESSIONS = """
+# Open MPI's free lists, inlined: a reader takes the head optimistically, and verifies it by a
+# compare-and-exchange of both words, pointer and counter.
+race:opal_lifo_pop_atomic
+race:opal_lifo_push_atomic
+race:opal_read_counted_pointer
+# Its caller constructs new items, and passes the rest to other threads through such a list, in code
+# that is not instrumented.
+race:opal_free_list_grow_st
+"""
 SLOWER = 5  # times, with the sanitizer
 
 # MPI_THREAD_MULTIPLE, with a mutex as lock; and one thread, next to the progress thread.
@@ -30,7 +40,9 @@ def sanitizer():
 
 def watched(sanitizer, tmp_path):
     """Return the command that runs a program under the sanitizer."""
-    options = f"log_path={tmp_path}/report suppressions={HERE}/data_races.txt"
+    suppressions = tmp_path / "suppressions"
+    suppressions.write_text(SUPPRESSIONS, encoding="utf-8")
+    options = f"log_path={tmp_path}/report suppressions={suppressions}"
     # The sanitizer intercepts memcpy and malloc in Open MPI, but does not see its synchronization.
     options += " ignore_noninstrumented_modules=1 history_size=5 exitcode=0"
     # The sanitizer cannot place its shadow memory under full address randomisation.
@@ -85,7 +97,8 @@ def test_windows_of_ranks_that_share_memory(make_lab, instrumented, sanitizer, v
 
 def test_cables_are_pulled(make_lab, instrumented, sanitizer, pulled, tmp_path):
     lab = make_lab(hosts=2, nics=2)
-    job = PulledJob(lab, instrumented, pulled, *watched(sanitizer, tmp_path), ranks=4)
+    words = watched(sanitizer, tmp_path)
+    job = PulledJob(lab, words[0], *words[1:], pulled, ranks=4, build=instrumented)
     await_both(lab, job)
     for nic, pull, mend in ((1, host_down, host_up), (0, cut_behind, mend_behind)):
         pull(lab, nic)
@@ -96,15 +109,9 @@ def test_cables_are_pulled(make_lab, instrumented, sanitizer, pulled, tmp_path):
     assert_nobody_met(tmp_path)
 
 
-def test_a_group_breaks(make_lab, instrumented, sanitizer, survivors, tmp_path):
-    lab = make_lab()
-    words = ["-np", RANKS, *EACH_HOST, "--enable-recovery", *RAWE]
-    words += [*watched(sanitizer, tmp_path), survivors, tmp_path / "go", 1]
-    job = Job(lab, instrumented, words)
-    job.wait_for("works", RANKS)
-    await_grouped(lab, SOCKETS_A_RANK * RANKS_A_HOST)
-    (tmp_path / "go").touch()
-    job.wait_for("went on", RANKS - 1)
-    assert "is wrong" not in job.said(), job.said()
-    job.finish(timeout=1)  # this mpirun waits for dead ranks forever
+def test_a_group_breaks(make_lab, instrumented, sanitizer, exchange, tmp_path):
+    words = [*EACH_HOST, *watched(sanitizer, tmp_path)]
+    job = SurvivingJob(make_lab(), words, exchange, (1,), RANKS, build=instrumented)
+    job.go_file.touch()
+    job.end()
     assert_nobody_met(tmp_path)

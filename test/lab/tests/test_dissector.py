@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import ETHERTYPE, HANG_SECONDS, RAWE, assert_success
 
-from rawelab.checksums import crc32c
+from rawelab.capture import crc32c
 
 ROOT = Path(__file__).resolve().parents[3]
 DISSECTOR = ROOT / "tools/rawe.lua"

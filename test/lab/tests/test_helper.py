@@ -7,32 +7,31 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from conftest import (
     ETHERTYPE,
     HANG_SECONDS,
-    RAWE,
-    assert_one_message,
-    assert_success,
-    help_messages,
-    show,
-    thorough,
-)
-from jobs import Job
-from test_many_ranks import SOCKETS_A_RANK, await_grouped
-from unprivileged import (
     NOBODY,
     USER,
     as_user,
+    assert_one_message,
     build_helper,
     give_capability,
+    help_messages,
     public_place,
-    run,
+    put_program,
+    run_as_user,
+    run_job,
+    run_verify,
+    show,
+    thorough,
+    until_told,
     variables,
+    wait_until,
 )
+from test_many_ranks import SOCKETS_A_RANK, SurvivingJob
 
 # Request and answer: linux/packet/rawe_helper.h.
 PLACES = 510
@@ -83,18 +82,10 @@ def run_between_hosts(lab, place, *words):
         encoding="utf-8",
     )
     agent.chmod(0o755)
-    result = lab.mpirun(
-        ["--nolocal", "-np", len(lab.hosts) - 1, *RAWE, *words],
-        timeout=2 * HANG_SECONDS,
-        build=place,
-        variables=variables(
-            place,
-            OMPI_MCA_plm_rsh_agent=str(agent),
-            PRTE_MCA_plm_ssh_agent=str(agent),
-            **by_helper(place),
-        ),
-    )
-    assert_success(result)
+    agents = ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent")
+    settings = variables(place, **{name: str(agent) for name in agents}, **by_helper(place))
+    options = {"build": place, "variables": settings, "timeout": 2 * HANG_SECONDS}
+    result = run_job(lab, len(lab.hosts) - 1, "--nolocal", *words, **options)
     assert help_messages(result) == [], show(result)
     return result
 
@@ -107,38 +98,30 @@ def test_every_byte_arrives_between_hosts_of_a_user_without_privilege(make_lab, 
 
 def test_collectives_of_such_a_user_are_not_multicast(make_lab, place, bcasts):
     """The helper opens no socket for groups."""
-    program = place / "bcasts"
-    program.write_bytes(bcasts.read_bytes())
-    program.chmod(0o755)
+    program = put_program(place, bcasts)
     say = ("--mca", "coll_base_verbose", "10")
     result = run_between_hosts(make_lab(hosts=5), place, *say, program, "sizes")
     assert "multicasts what fits a frame" not in result.errors
     assert result.errors.count("a member cannot receive what is sent to groups") == 4
 
 
-def start(lab, place, *words):
-    """Start a job of the user on one host; its ranks get their sockets from the helper."""
-    return Job(lab, place, [*words], prefix=USER, variables=variables(place, **by_helper(place)))
+def as_nobody(place):
+    """Return options for a job of the user, whose ranks get their sockets from the helper."""
+    settings = variables(place, **by_helper(place))
+    return {"build": place, "prefix": USER, "variables": settings}
 
 
-def start_survivors(lab, place, survivors, dying):
-    """Start such a job, and wait for its groups; return it, and the file that lets a rank die."""
-    program, go = place / "survivors", place / "tmp" / "go"
-    program.write_bytes(survivors.read_bytes())
-    program.chmod(0o755)
-    job = start(lab, place, "-np", 4, "--enable-recovery", *RAWE, program, go, dying)
-    job.wait_for("works", 4)
-    await_grouped(lab, SOCKETS_A_RANK * 4, hosts=1)
-    return job, go
+def start_survivors(make_lab, place, exchange, dying):
+    """Start a job of the user on one host, in which a rank dies once `go_file` exists."""
+    program, options = put_program(place, exchange), as_nobody(place)
+    return SurvivingJob(make_lab(hosts=1), (), program, (dying,), 4, place / "tmp", **options)
 
 
 @pytest.mark.parametrize("dying", [1, 0])
-def test_ranks_form_groups_and_reopen_their_sockets(make_lab, place, survivors, dying):
-    job, go = start_survivors(make_lab(hosts=1), place, survivors, dying)
-    go.touch()
-    job.wait_for("went on", 3)
-    assert "is wrong" not in job.said(), job.said()
-    job.finish(timeout=1)  # this mpirun waits for the dead rank forever
+def test_ranks_form_groups_and_reopen_their_sockets(make_lab, place, exchange, dying):
+    job = start_survivors(make_lab, place, exchange, dying)
+    job.go_file.touch()
+    job.end()
 
 
 # A name service that answers one query at a time and takes 0.3 s for each.
@@ -169,45 +152,33 @@ def test_many_ranks_start_although_names_are_slow(make_lab, place):
     (place / "helper.conf").write_text("group nogroup\ninterface lo eth*\n", encoding="utf-8")
     lab = make_lab(hosts=1)
     program = [place / "rawe-verify", "--quick", "--scale", "0.01", "--only", "unexpected"]
-    result = lab.mpirun(
-        ["-np", ranks, *RAWE, *program],
-        timeout=3 * HANG_SECONDS,
-        build=place,
-        prefix=USER,
-        variables=variables(place, **by_helper(place)),
-    )
-    assert_success(result)
-    assert "checks, OK" in result.output, show(result)
+    result = run_verify(lab, ranks, *program, timeout=3 * HANG_SECONDS, **as_nobody(place))
     assert "CAP_NET_RAW" not in result.output + result.errors, show(result)
 
 
-def test_sockets_that_no_helper_opens_at_once_are_opened_later(make_lab, place, survivors):
+def test_sockets_that_no_helper_opens_at_once_are_opened_later(make_lab, place, exchange):
     asked = place / "tmp" / "asked"
     helper, mine = place / "rawe-socket-helper", place / "its-place"
-    job, go = start_survivors(make_lab(hosts=1), place, survivors, 1)
+    job = start_survivors(make_lab, place, exchange, 1)
     mine.write_text(f"#!/bin/sh\necho asked >> {asked}\n", encoding="utf-8")
     mine.chmod(0o755)
     helper.rename(place / "helper-away")
     mine.rename(helper)
-    go.touch()
-    deadline = time.monotonic() + HANG_SECONDS
-    while not asked.exists() or len(asked.read_text().split()) <= 3 * SOCKETS_A_RANK:
-        assert time.monotonic() < deadline, job.said()
-        time.sleep(0.01)
+    job.go_file.touch()
+    wait_until(
+        lambda: asked.exists() and len(asked.read_text().split()) > 3 * SOCKETS_A_RANK,
+        "second request for each socket",
+    )
     (place / "helper-away").rename(helper)
-    job.wait_for("went on", 3)
-    assert "is wrong" not in job.said(), job.said()
+    job.end()
     assert "rawe BTL" not in job.said(), job.said()
-    job.finish(timeout=1)  # this mpirun waits for the dead rank forever
 
 
 def refused(make_lab, place, *words, user=USER, **others):
     """Assert that a job without sockets ends, with one message that contains the words."""
     lab = make_lab(hosts=1)
-    for _ in range(8):  # Open MPI 4.1.4 loses a message now and then, see test_bad_days.py
-        result = run(lab, place, user=user, **{**by_helper(place), **others})
-        if "rawe BTL" in result.output + result.errors:
-            break
+    settings = {**by_helper(place), **others}
+    result = until_told(lambda: run_as_user(lab, place, user=user, **settings), tries=8)
     assert result.returncode != 0 and not result.timed_out, show(result)
     assert_one_message(result, "CAP_NET_RAW", *words)
 

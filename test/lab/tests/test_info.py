@@ -11,8 +11,17 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ETHERTYPE, HANG_SECONDS, RAWE
-from unprivileged import NOBODY, USER, build_helper, give_capability, public_place, variables
+from conftest import (
+    ETHERTYPE,
+    HANG_SECONDS,
+    NOBODY,
+    USER,
+    build_helper,
+    give_capability,
+    public_place,
+    run_job,
+    variables,
+)
 
 from rawelab import launch
 
@@ -20,19 +29,11 @@ ROOT = Path(__file__).resolve().parents[3]
 WIRE = ROOT / "opal/mca/btl/rawe/core/base/rawe_wire.h"
 
 
-@pytest.fixture(scope="session", name="program")
-def find_program(build):
-    """The path of rawe-info."""
-    program = build / "tools/rawe-info"
-    assert program.exists(), f"{program} is missing: build first, test/run does"
-    return program
-
-
-def run(lab, program, *options, prefix=(), build=None, **others):
+def run(lab, info, *options, prefix=(), build=None, **others):
     """Run it on host 0, with the component of a build directory."""
     component = f"OMPI_MCA_mca_base_component_path={launch.component_path(build or lab.build)}"
     settings = [component, *(f"{name}={value}" for name, value in others.items())]  # last wins
-    argv = [*prefix, "env", *settings, program, *options]
+    argv = [*prefix, "env", *settings, info, *options]
     return lab.run(0, argv, timeout=HANG_SECONDS)
 
 
@@ -91,9 +92,9 @@ def read(text):
     }
 
 
-def look(lab, program, status=0, **others):
+def look(lab, info, status=0, **others):
     """Return its output on host 0."""
-    done = run(lab, program, **others)
+    done = run(lab, info, **others)
     assert done.returncode == status, done.stderr
     return read(done.stdout)
 
@@ -104,12 +105,12 @@ def interface(shown, name):
     return one
 
 
-def test_a_host_is_as_the_lab_made_it(make_lab, program):
+def test_a_host_is_as_the_lab_made_it(make_lab, info):
     lab = make_lab(hosts=2, nics=2, mtu=4000, nic="plain")
     on = [word for name in ("tx", "sg", "tso", "gro") for word in (name, "on")]
     lab.run(0, ["ethtool", "-K", "eth1", *on], check=True)
     lab.link_down(0, nic=1)
-    shown = look(lab, program)
+    shown = look(lab, info)
     assert shown["host"] == lab.hosts[0].name
     assert shown["kernel"] == platform.release()
     assert shown["uid"] == "0" and shown["user"] == "root"
@@ -124,12 +125,12 @@ def test_a_host_is_as_the_lab_made_it(make_lab, program):
 
     lab.link_up(0, nic=1)
     lab.link_down(1, nic=1)
-    eth1 = interface(look(lab, program), "eth1")
+    eth1 = interface(look(lab, info), "eth1")
     assert eth1["why_not"] and eth1["state"] == "no carrier"
 
 
-def test_the_component_that_open_mpi_loads(make_lab, program, build):
-    shown = look(make_lab(hosts=1), program)
+def test_the_component_that_open_mpi_loads(make_lab, info, build):
+    shown = look(make_lab(hosts=1), info)
     wire = re.search(r"#define RAWE_WIRE_VERSION (\d+)u", WIRE.read_text()).group(1)
     (first, *_) = shown["open_mpi"]
     assert first["ompi_info"] == shutil.which("ompi_info") == shown["parameters"]["source"]
@@ -151,12 +152,12 @@ def add_bridge(lab, member):
         time.sleep(0.05)
 
 
-def found_by_a_job(lab, build, verify, settings):
+def found_by_a_job(lab, verify, settings):
     """Return why a rank on host 0 refuses each interface, and which ones it uses."""
-    words = ["-np", 1, *RAWE, "--mca", "btl_base_verbose", 1, verify, "--quick", "--only", "pt2pt"]
+    words = ["--mca", "btl_base_verbose", 1, verify, "--quick", "--only", "pt2pt"]
     # By default the lab sets if_include to its NICs.
     settings = {"OMPI_MCA_btl_rawe_if_include": "", **settings}
-    result = lab.mpirun(words, timeout=HANG_SECONDS, build=build, variables=settings)
+    result = run_job(lab, 1, *words, variables=settings)
     said = result.errors + result.output
     (found,) = re.findall(r"btl:rawe: found (.*)$", said, re.MULTILINE)
     used = set(re.findall(r"btl:rawe: uses (\S+)$", said, re.MULTILINE))
@@ -174,19 +175,19 @@ def found_by_a_job(lab, build, verify, settings):
     ],
     ids=str,
 )
-def test_it_decides_as_the_component_of_a_job_does(make_lab, build, program, verify, settings):
+def test_it_decides_as_the_component_of_a_job_does(make_lab, info, verify, settings):
     lab = make_lab(hosts=2, nics=4)
     lab.link_down(0, nic=2)
     add_bridge(lab, "eth3")
     names = {f"OMPI_MCA_btl_rawe_{name}": value for name, value in settings.items()}
-    shown = look(lab, program, **names)
+    shown = look(lab, info, **names)
     for name in ("if_include", "if_exclude"):
         assert shown["parameters"][name] == settings.get(name, "(empty)")
     assert (shown["parameters"]["loopback"] == "on") == (settings.get("loopback") != "0")
     assert int(shown["parameters"]["ethertype"], 0) == int(settings.get("ethertype", ETHERTYPE))
     assert shown["parameters"]["socket_priority"] == settings.get("socket_priority", "0")
 
-    refusals, used = found_by_a_job(lab, build, verify, names)
+    refusals, used = found_by_a_job(lab, verify, names)
     assert set(refusals) == {one["name"] for one in shown["interfaces"]}
     for one in shown["interfaces"]:
         assert (one["use"] == "used") == (refusals[one["name"]] == "tried")
@@ -204,52 +205,52 @@ def test_it_decides_as_the_component_of_a_job_does(make_lab, build, program, ver
     ],
     ids=str,
 )
-def test_parameters_that_the_component_refuses(make_lab, program, settings, words):
+def test_parameters_that_the_component_refuses(make_lab, info, settings, words):
     lab = make_lab(hosts=1)
     names = {f"OMPI_MCA_btl_rawe_{name}": value for name, value in settings.items()}
-    shown = look(lab, program, **names)
+    shown = look(lab, info, **names)
     assert all(word in shown["parameters"]["refusal"] for word in words)
     assert all(one["why_not"] == "the parameters are refused" for one in shown["interfaces"])
 
 
-def test_without_open_mpi_the_defaults_hold(make_lab, program):
+def test_without_open_mpi_the_defaults_hold(make_lab, info):
     lab = make_lab(hosts=1)
-    done = run(lab, program, PATH="/nowhere")
+    done = run(lab, info, PATH="/nowhere")
     shown = read(done.stdout)
     assert shown["open_mpi"] == [] and shown["parameters"]["source"] is None
     assert interface(shown, "eth0")["use"] == "used"
     assert "there is no ompi_info" in done.stdout
 
 
-def test_an_open_mpi_without_the_component(make_lab, program):
+def test_an_open_mpi_without_the_component(make_lab, info):
     lab = make_lab(hosts=1)
     own = {"OMPI_MCA_mca_base_component_path": "SYSTEM_DEFAULT", "OMPI_MCA_btl": "^rawe"}
-    shown = look(lab, program, **own)
+    shown = look(lab, info, **own)
     (first, *_) = shown["open_mpi"]
     assert first["version"] and first["component_version"] is None
     assert shown["parameters"]["source"] is None
 
 
-def test_an_ompi_info_that_fails_is_reported(make_lab, program, tmp_path):
+def test_an_ompi_info_that_fails_is_reported(make_lab, info, tmp_path):
     lab = make_lab(hosts=1)
     broken = tmp_path / "ompi_info"
     broken.write_text("#!/bin/sh\nexit 3\n", encoding="ascii")
     broken.chmod(0o755)
-    done = run(lab, program, OMPI_INFO=broken)
+    done = run(lab, info, OMPI_INFO=broken)
     shown = read(done.stdout)
     assert done.returncode == 1
     assert done.stderr == f"rawe-info: {broken} --parsable --all: it failed\n"
     assert shown["open_mpi"][0]["ompi_info"] == str(broken)
     assert shown["open_mpi"][0]["version"] == "unknown"
     assert shown["parameters"]["source"] == shutil.which("ompi_info")
-    done = run(lab, program, OMPI_INFO="/nowhere/ompi_info")
+    done = run(lab, info, OMPI_INFO="/nowhere/ompi_info")
     assert done.returncode == 1 and "/nowhere/ompi_info" in done.stderr
 
 
-def test_it_needs_neither_sys_nor_proc(make_lab, program):
+def test_it_needs_neither_sys_nor_proc(make_lab, info):
     lab = make_lab(hosts=1)
     hide = 'mount -t tmpfs tmpfs /sys && mount -t tmpfs tmpfs /proc && exec "$@"'
-    done = run(lab, program, prefix=("unshare", "--mount", "sh", "-c", hide, "sh"))
+    done = run(lab, info, prefix=("unshare", "--mount", "sh", "-c", hide, "sh"))
     assert done.stderr == "" and done.returncode == 0
     eth0 = interface(read(done.stdout), "eth0")
     assert eth0["use"] == "used" and eth0["mac"] == lab.nic(0).mac
@@ -272,9 +273,9 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter has numbers of x86-64")
-def test_interfaces_that_cannot_be_listed_are_reported(make_lab, program):
+def test_interfaces_that_cannot_be_listed_are_reported(make_lab, info):
     lab = make_lab(hosts=1)
-    done = run(lab, program, prefix=(sys.executable, "-c", NO_NETLINK))
+    done = run(lab, info, prefix=(sys.executable, "-c", NO_NETLINK))
     shown = read(done.stdout)
     assert done.returncode == 1
     assert "rawe-info: cannot list the network interfaces: Address family" in done.stderr
@@ -286,11 +287,11 @@ def test_interfaces_that_cannot_be_listed_are_reported(make_lab, program):
 
 
 @pytest.fixture
-def place(build, verify, program):
+def place(build, verify, info):
     """A directory that every user can read, with component, helper and program."""
     with public_place(build, verify) as directory:
         give_capability(build_helper(directory))
-        shutil.copy(program, directory)
+        shutil.copy(info, directory)
         (directory / "rawe-info").chmod(0o755)
         yield directory
 
@@ -343,10 +344,10 @@ def test_a_user_without_a_helper(make_lab, place):
 # ---- what is shown ----
 
 
-def test_the_text_has_what_matters_on_a_screen(make_lab, program):
+def test_the_text_has_what_matters_on_a_screen(make_lab, info):
     lab = make_lab(hosts=2, nics=2)
     add_bridge(lab, "eth1")
-    done = run(lab, program)
+    done = run(lab, info)
     assert done.returncode == 0 and done.stderr == ""
     assert len(done.stdout.splitlines()) <= 27
     assert re.search(r"eth0 +used$", done.stdout, re.MULTILINE)
@@ -356,10 +357,10 @@ def test_the_text_has_what_matters_on_a_screen(make_lab, program):
     assert "CAP_NET_RAW yes" in done.stdout and lab.nic(0).mac in done.stdout
 
 
-def test_wrong_use(make_lab, program):
+def test_wrong_use(make_lab, info):
     lab = make_lab(hosts=1)
     for wrong in ("eth0", "--nonsense"):
-        done = run(lab, program, wrong)
+        done = run(lab, info, wrong)
         assert done.returncode == 2 and done.stdout == "" and "Usage" in done.stderr
-    assert "Usage" in run(lab, program, "--help").stdout
-    assert re.match(r"rawe-info \d+\.\d+\.\d+, wire version \d+$", run(lab, program, "-V").stdout)
+    assert "Usage" in run(lab, info, "--help").stdout
+    assert re.match(r"rawe-info \d+\.\d+\.\d+, wire version \d+$", run(lab, info, "-V").stdout)

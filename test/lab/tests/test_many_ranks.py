@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import HANG_SECONDS, RAWE, assert_success, show, thorough
-from jobs import EndlessJob, Job
+from conftest import HANG_SECONDS, RAWE, EndlessJob, Job, UntilJob, run_verify, thorough, wait_until
 
 HERE = Path(__file__).resolve().parent
 RANKS_A_HOST = 4
@@ -26,32 +25,23 @@ def grouped(lab, host):
 
 def await_grouped(lab, count, hosts=2):
     """Wait until `count` sockets of each of the first `hosts` are in groups."""
-    deadline = time.monotonic() + HANG_SECONDS
-    while any(grouped(lab, host) != count for host in range(hosts)):
-        assert time.monotonic() < deadline, [grouped(lab, host) for host in range(hosts)]
-        time.sleep(0.1)
+    wait_until(
+        lambda: all(grouped(lab, host) == count for host in range(hosts)),
+        f"{count} sockets in groups",
+    )
 
 
-def start(lab, build, endless, file, *options):
-    """Start a job that works until this file exists."""
-    words = ["-np", RANKS, *EACH_HOST, *RAWE, *options, endless, "until", file]
-    job = Job(lab, build, words)
-    job.wait_for("works", RANKS)
-    return job
-
-
-def test_the_parameter_switches_groups_off(make_lab, build, endless, tmp_path):
+def test_the_parameter_switches_groups_off(make_lab, exchange):
     lab = make_lab()
-    job = start(lab, build, endless, tmp_path / "end", "--mca", "btl_rawe_fanout", "0")
+    job = UntilJob(lab, exchange, *EACH_HOST, "--mca", "btl_rawe_fanout", "0", ranks=RANKS)
     time.sleep(1)
     assert [grouped(lab, host) for host in range(2)] == [0, 0]
-    (tmp_path / "end").touch()
-    assert_success(job.finish())
+    job.end()
 
 
-def test_a_group_outlasts_its_interface_going_down(make_lab, build, endless, tmp_path):
+def test_a_group_outlasts_its_interface_going_down(make_lab, exchange):
     lab = make_lab()
-    job = start(lab, build, endless, tmp_path / "end")
+    job = UntilJob(lab, exchange, *EACH_HOST, ranks=RANKS)
     await_grouped(lab, SOCKETS_A_RANK * RANKS_A_HOST)
     for _ in range(3):
         lab.link_down(1)
@@ -60,30 +50,42 @@ def test_a_group_outlasts_its_interface_going_down(make_lab, build, endless, tmp
         time.sleep(0.5)
     assert job.process.poll() is None, job.said()
     await_grouped(lab, SOCKETS_A_RANK * RANKS_A_HOST)
-    (tmp_path / "end").touch()
-    assert_success(job.finish())
+    job.end()
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_the_job_ends_when_a_rank_is_killed(make_lab, build, endless, rank):
+def test_the_job_ends_when_a_rank_is_killed(make_lab, exchange, rank):
     lab = make_lab()
-    job = EndlessJob(lab, build, endless, ranks=RANKS, arguments=EACH_HOST)
+    job = EndlessJob(lab, exchange, ranks=RANKS, arguments=EACH_HOST)
     await_grouped(lab, SOCKETS_A_RANK * RANKS_A_HOST)
     os.kill(job.pids[rank], signal.SIGKILL)
     job.end()
 
 
+class SurvivingJob(Job):
+    """A job whose ranks have formed groups, and of which some will die."""
+
+    def __init__(self, lab, words, program, dying, ranks, place=None, **options):
+        self.go_file = (place or lab.directory) / "go"
+        self.survivors = ranks - len(dying)
+        words = ["-np", ranks, "--enable-recovery", *RAWE, *words, program, "survivors"]
+        super().__init__(lab, [*words, self.go_file, *dying], **options)
+        self.wait_for("works", ranks)
+        hosts = len(lab.hosts)
+        await_grouped(lab, SOCKETS_A_RANK * ranks // hosts, hosts)
+
+    def end(self):
+        """Wait until the survivors have continued, without errors."""
+        self.wait_for("went on", self.survivors)
+        assert "is wrong" not in self.said(), self.said()
+        self.finish(timeout=1)  # this mpirun waits for dead ranks forever
+
+
 @pytest.mark.parametrize("dying", [thorough((1,)), thorough((0,)), (1, 4), (0, 5)])
-def test_the_others_go_on_when_ranks_die(make_lab, build, survivors, tmp_path, dying):
-    lab = make_lab()
-    words = ["-np", RANKS, *EACH_HOST, "--enable-recovery", *RAWE]
-    job = Job(lab, build, [*words, survivors, tmp_path / "go", *dying])
-    job.wait_for("works", RANKS)
-    await_grouped(lab, SOCKETS_A_RANK * RANKS_A_HOST)
-    (tmp_path / "go").touch()
-    job.wait_for("went on", RANKS - len(dying))
-    assert "is wrong" not in job.said(), job.said()
-    job.finish(timeout=1)  # this mpirun waits for the dead ranks forever
+def test_the_others_go_on_when_ranks_die(make_lab, exchange, dying):
+    job = SurvivingJob(make_lab(), EACH_HOST, exchange, dying, RANKS)
+    job.go_file.touch()
+    job.end()
 
 
 def sockets(lab, host, interface):
@@ -95,44 +97,22 @@ def sockets(lab, host, interface):
 @pytest.mark.parametrize(
     "btls, ranks, count", [("rawe,self", 1, 1), ("rawe,self", 2, 8), ("rawe,vader,self", 2, 2)]
 )
-def test_lo_is_opened_only_when_it_is_needed(
-    make_lab, build, endless, tmp_path, btls, ranks, count
-):
+def test_lo_is_opened_only_when_it_is_needed(make_lab, exchange, btls, ranks, count):
     lab = make_lab()
-    words = ["-np", 2 * ranks, "--map-by", f"ppr:{ranks}:node", "--mca", "btl", btls]
-    job = Job(lab, build, [*words, endless, "until", tmp_path / "end"])
-    job.wait_for("works", 2 * ranks)
+    words = ["--map-by", f"ppr:{ranks}:node", "--mca", "btl", btls]
+    job = UntilJob(lab, exchange, *words, ranks=2 * ranks, btls=())
     assert [sockets(lab, host, "lo") for host in range(2)] == [count, count]
     assert [sockets(lab, host, "eth0") for host in range(2)] == [4 * ranks, 4 * ranks]
-    (tmp_path / "end").touch()
-    assert_success(job.finish())
+    job.end()
 
 
 @pytest.mark.parametrize("btls", ["rawe,self", "rawe,vader,self"])
-def test_spawned_jobs_have_groups_of_their_own(make_lab, build, verify, btls):
-    lab = make_lab(hosts=1)
-    words = [
-        "-np",
-        RANKS_A_HOST,
-        "--mca",
-        "btl",
-        btls,
-        verify,
-        "--quick",
-        "--only",
-        "spawn",
-        "--timeout",
-        HANG_SECONDS // 2,
-    ]
-    result = lab.mpirun(words, timeout=HANG_SECONDS, build=build)
-    assert_success(result)
-    assert "checks, OK" in result.output, show(result)
+def test_spawned_jobs_have_groups_of_their_own(make_lab, verify, btls):
+    effort = ["--quick", "--only", "spawn", "--timeout", HANG_SECONDS // 2]
+    run_verify(make_lab(hosts=1), RANKS_A_HOST, verify, *effort, btls=("--mca", "btl", btls))
 
 
-def test_every_byte_arrives_at_many_ranks(make_lab, build, verify):
-    lab = make_lab()
-    words = ["-np", RANKS, *EACH_HOST, *RAWE, verify, "--quick", "--scale", "0.05"]
-    only = ["--only", "pt2pt,flood", "--timeout", HANG_SECONDS // 2]
-    result = lab.mpirun([*words, *only], timeout=2 * HANG_SECONDS, build=build)
-    assert_success(result)
-    assert "checks, OK" in result.output, show(result)
+def test_every_byte_arrives_at_many_ranks(make_lab, verify):
+    effort = ["--quick", "--scale", "0.05", "--only", "pt2pt,flood"]
+    effort += ["--timeout", HANG_SECONDS // 2]
+    run_verify(make_lab(), RANKS, *EACH_HOST, verify, *effort, timeout=2 * HANG_SECONDS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts with several NICs: NICs are pulled, plugged in, recreated, and the job continues."""
+"""Hosts with several NICs: NICs are pulled, plugged in, recreated, or change their MAC address."""
 
 import json
 import random
@@ -10,16 +10,20 @@ from pathlib import Path
 import pytest
 from conftest import (
     RAWE,
+    STATS,
+    Job,
+    assert_failure,
     assert_one_message,
     assert_success,
+    counted,
     help_messages,
+    run_job,
     show,
     thorough,
+    until_told,
     wait_until,
 )
-from jobs import Job, assert_failure
 
-STATS = ("--mca", "btl_rawe_stats", "1")
 BEGUN = re.compile(r"rounds \d+ begun ([\d.]+)")
 IMPATIENT = ("--mca", "btl_rawe_peer_timeout", "3")
 
@@ -27,11 +31,10 @@ IMPATIENT = ("--mca", "btl_rawe_peer_timeout", "3")
 class PulledJob(Job):
     """A job that exchanges messages until it is told to end."""
 
-    def __init__(self, lab, build, program, *arguments, ranks=2):
+    def __init__(self, lab, program, *arguments, ranks=2, build=None):
         self.end_file = Path(lab.directory) / "end"
-        super().__init__(
-            lab, build, ["-np", ranks, *RAWE, *STATS, *arguments, program, self.end_file]
-        )
+        words = ["-np", ranks, *RAWE, *STATS, *arguments, program, self.end_file]
+        super().__init__(lab, words, build)
         self.go_on()
 
     def go_on(self):
@@ -43,25 +46,12 @@ class PulledJob(Job):
         )
 
     def end_well(self):
-        """End the job; return its report: {counter: {(rank, NIC): value}}."""
+        """End the job, which must have lost no peer; return its MpiResult."""
         self.end_file.touch()
         result = self.finish()
         assert_success(result)
-        found = {}
-        for line in result.errors.splitlines():
-            head = re.search(r"rank (\d+) interface (eth\d+): (.*)", line)
-            if head is None:
-                continue
-            for name, value in re.findall(r"(\w+)=(\d+)", head.group(3)):
-                nics = found.setdefault(name, {})
-                key = (int(head.group(1)), head.group(2))
-                nics[key] = nics.get(key, 0) + int(value)
-        return found
-
-
-def total(report, name):
-    """Return the sum of a counter over all ranks and NICs."""
-    return sum(report[name].values())
+        assert counted(result, "peers_lost") == 0
+        return result
 
 
 def host_down(lab, nic):
@@ -86,20 +76,14 @@ def mend_behind(lab, nic):
         lab.set_loss(0, host, nic)
 
 
-def port_command(lab, nic, what):
-    """Set the state of the switch port of host 1."""
-    command = ["ip", "netns", "exec", lab.namespaces[-1], "ip", "link", "set"]
-    lab.run(0, [*command, lab.nic(1, nic).port, what], check=True)
-
-
 def port_down(lab, nic):
     """Take the switch port down: only its host loses the carrier."""
-    port_command(lab, nic, "down")
+    lab.at_switch("ip", "link", "set", lab.nic(1, nic).port, "down")
 
 
 def port_up(lab, nic):
     """Take the switch port up again."""
-    port_command(lab, nic, "up")
+    lab.at_switch("ip", "link", "set", lab.nic(1, nic).port, "up")
 
 
 PULLS = {
@@ -125,10 +109,10 @@ def await_both(lab, job):
 
 @pytest.mark.parametrize("nic", [0, thorough(1)])
 @pytest.mark.parametrize("how", PULLS)
-def test_a_job_survives_the_loss_of_a_nic_and_uses_it_again(make_lab, build, pulled, how, nic):
+def test_a_job_survives_the_loss_of_a_nic_and_uses_it_again(make_lab, pulled, how, nic):
     pull, mend = PULLS[how]
     lab = make_lab(hosts=2, nics=2, topology="pair" if how == "pair" else "switch")
-    job = PulledJob(lab, build, pulled)
+    job = PulledJob(lab, pulled)
     await_both(lab, job)
     pull(lab, nic)
     wait_until(lambda: shares(lab, job)[nic] < 0.05, "end of what is sent by the lost NIC")
@@ -137,14 +121,13 @@ def test_a_job_survives_the_loss_of_a_nic_and_uses_it_again(make_lab, build, pul
     # Pull the other NIC: all traffic uses the one that was lost before.
     pull(lab, 1 - nic)
     job.go_on()
-    report = job.end_well()
-    assert total(report, "migrations") >= 3, report["migrations"]
-    assert total(report, "peers_lost") == 0
+    result = job.end_well()
+    assert counted(result, "migrations") >= 3, result.errors
 
 
-def test_a_nic_that_loses_frames_is_left_while_it_does(make_lab, build, pulled):
+def test_a_nic_that_loses_frames_is_left_while_it_does(make_lab, pulled):
     lab = make_lab(hosts=2, nics=2, topology="switch")
-    job = PulledJob(lab, build, pulled)
+    job = PulledJob(lab, pulled)
     await_both(lab, job)
     for host in (0, 1):
         lab.set_loss(30, host, 1)
@@ -152,31 +135,33 @@ def test_a_nic_that_loses_frames_is_left_while_it_does(make_lab, build, pulled):
     for host in (0, 1):
         lab.set_loss(0, host, 1)
     await_both(lab, job)
-    report = job.end_well()
-    assert total(report, "peers_lost") == 0
+    job.end_well()
 
 
 @pytest.mark.parametrize("how", [thorough("pair"), "behind"])
-def test_the_loss_of_all_nics_is_told_once(make_lab, build, pulled, how):
-    pull, _ = PULLS[how]
-    for _ in range(4):  # Open MPI loses a help message now and then, see test_bad_days.py
-        lab = make_lab(hosts=2, nics=2, topology="pair" if how == "pair" else "switch")
-        job = PulledJob(lab, build, pulled, *IMPATIENT)
-        pull(lab, 0)
-        pull(lab, 1)
+def test_the_loss_of_all_nics_is_told_once(make_lab, pulled, how):
+    pull, mend = PULLS[how]
+    lab = make_lab(hosts=2, nics=2, topology="pair" if how == "pair" else "switch")
+
+    def attempt():
+        job = PulledJob(lab, pulled, *IMPATIENT)
+        for nic in (0, 1):
+            pull(lab, nic)
         result = job.finish()
+        for nic in (0, 1):
+            mend(lab, nic)
         assert_failure(result)
-        if help_messages(result):
-            break
-    assert_one_message(result, f"{lab.name}-h")
+        return result
+
+    assert_one_message(until_told(attempt), f"{lab.name}-h")
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1, 2])
-def test_random_pulls_lose_nothing(make_lab, build, pulled, seed):
+def test_random_pulls_lose_nothing(make_lab, pulled, seed):
     chance = random.Random(seed)
     lab = make_lab(hosts=2, nics=2, topology="switch")
-    job = PulledJob(lab, build, pulled, ranks=4)
+    job = PulledJob(lab, pulled, ranks=4)
     for _ in range(12):
         nic = chance.randrange(2)
         pull, mend = PULLS[chance.choice(["switch", "port", "behind"])]
@@ -186,8 +171,7 @@ def test_random_pulls_lose_nothing(make_lab, build, pulled, seed):
         # The job may consider both down: a route is used again only after several answers.
         time.sleep(chance.uniform(0.0, 0.6))
         job.go_on()
-    report = job.end_well()
-    assert total(report, "peers_lost") == 0
+    job.end_well()
 
 
 def macvlan(lab, host, name="mv0", address=None):
@@ -200,31 +184,130 @@ def macvlan(lab, host, name="mv0", address=None):
     return json.loads(shown)[0]["address"]
 
 
-def test_lo_has_a_place_beside_many_interfaces(make_lab, build, pulled):
+def test_lo_has_a_place_beside_many_interfaces(make_lab, pulled):
     """Ranks of one host use lo, so one of the 16 interfaces is left out."""
     lab = make_lab(hosts=1)
     for number in range(16):
         macvlan(lab, 0, f"mv{number}")
     mca = ("--mca", "btl_rawe_if_include", "mv*", "--mca", "btl_base_verbose", "1")
-    job = PulledJob(lab, build, pulled, *mca)
-    job.end_file.touch()
-    result = job.finish()
-    assert_success(result)
+    result = PulledJob(lab, pulled, *mca).end_well()
     assert "does not use mv15: there are too many interfaces" in result.errors, show(result)
 
 
 @pytest.mark.parametrize("ranks", [2, 6])
-def test_an_interface_that_is_deleted_and_created_again_is_used_again(
-    make_lab, build, pulled, ranks
-):
+def test_an_interface_that_is_deleted_and_created_again_is_used_again(make_lab, pulled, ranks):
     """The kernel assigns a new index, as after reloading a driver. With six ranks, the sockets were
     also in a fanout group."""
     lab = make_lab(hosts=2)
     addresses = [macvlan(lab, host) for host in (0, 1)]
     mca = ("--mca", "btl_rawe_if_include", "mv0", "--mca", "btl_rawe_peer_timeout", "10")
-    job = PulledJob(lab, build, pulled, *mca, ranks=ranks)
+    job = PulledJob(lab, pulled, *mca, ranks=ranks)
     for host in (0, 1):
         lab.run(host, ["ip", "link", "delete", "mv0"], check=True)
         assert macvlan(lab, host, address=addresses[host]) == addresses[host]
         job.go_on()
     job.end_well()
+
+
+@pytest.mark.parametrize("nics", [1, 2])
+@pytest.mark.parametrize("hosts", [(0,), (1,), (0, 1)], ids=["first", "second", "both"])
+def test_a_job_follows_an_address_that_changes(make_lab, pulled, hosts, nics):
+    lab = make_lab(hosts=2, nics=nics, topology="switch")
+    job = PulledJob(lab, pulled, ranks=4)
+    for change in (1, 2):
+        for host in hosts:
+            lab.set_address(host, f"06:00:00:{change:02x}:{host:02x}:00")
+        job.go_on()
+    if nics == 2:
+        await_both(lab, job)
+    job.end_well()
+
+
+BMC_MAC = "b0:3a:f2:b6:05:9f"
+
+
+def isolate(lab, nic):
+    """Give one NIC of each host the same MAC address, and disconnect these NICs."""
+    for host in lab.hosts:
+        lab.set_address(host, BMC_MAC, nic)
+        lab.at_switch("ip", "link", "set", host.nics[nic].port, "nomaster")
+
+
+@pytest.mark.parametrize("nic", [0, 1])
+def test_hosts_with_a_mac_in_common_reach_each_other_by_their_other_nics(make_lab, verify, nic):
+    lab = make_lab(hosts=2, nics=2, topology="switch")
+    isolate(lab, nic)
+    result = run_job(lab, 4, "--map-by", "node", verify, "--quick", "--only", "pt2pt")
+    assert help_messages(result) == []
+
+
+def test_a_job_whose_hosts_cannot_reach_each_other_ends_with_a_message(make_lab, build, verify):
+    lab = make_lab(hosts=2, nics=1, topology="switch")
+    isolate(lab, 0)
+    timeout = ("--mca", "btl_rawe_connect_timeout_ms", "1000", "--mca", "btl_rawe_peer_timeout", 1)
+    arguments = ["-np", 2, *RAWE, *timeout, verify, "--quick", "--only", "pt2pt"]
+    result = lab.mpirun(arguments, build=build)
+    assert_failure(result)
+    assert any("got no answer from a peer" in message for message in help_messages(result))
+    assert "rawe cannot reach rank" in result.errors, show(result)
+    assert "Signal: " not in result.output + result.errors, show(result)
+
+
+# Messages, bytes (0: mixed, up to 100 kB), outstanding messages, ms of computation, reductions.
+SHORT_TO_ONE_AWAY = (70000, 4, 1, 300, 0)
+SHORT = (200000, 4, 1, 0, 0)
+OUTSTANDING = (100000, 200, 1000, 100, 0)
+MIXED = (20000, 0, 1000, 100, 0)
+REDUCE = (1000, 4, 1, 0, 70000)
+
+OUT_SECONDS = 2  # of silence of an interface
+
+
+def nothing(lab):
+    """All interfaces work, and are alike."""
+
+
+def slow(lab):
+    """One interface has a tenth of the rate of the other."""
+    lab.set_wire("rate=1gbit", nic=0, direction="both")
+    lab.set_wire("rate=100mbit", nic=1, direction="both")
+
+
+def stalled(lab):
+    """One interface loses all frames for a while."""
+    lab.set_wire("loss=100%", 1, 1, "both")
+    time.sleep(OUT_SECONDS)
+    lab.set_wire("none", 1, 1, "both")
+
+
+def out(lab):
+    """One interface is pulled, and plugged in again."""
+    lab.link_down(1, 1)
+    time.sleep(OUT_SECONDS)
+    lab.link_up(1, 1)
+
+
+@pytest.mark.parametrize(
+    "nics, ranks, happens, pattern",
+    [
+        (2, 1, nothing, SHORT_TO_ONE_AWAY),
+        (2, 1, out, MIXED),
+        thorough(2, 1, nothing, SHORT),
+        thorough(2, 1, nothing, REDUCE),
+        thorough(2, 1, slow, SHORT),
+        thorough(2, 1, slow, OUTSTANDING),
+        thorough(2, 1, stalled, OUTSTANDING),
+        thorough(2, 2, stalled, SHORT_TO_ONE_AWAY),
+        thorough(2, 4, out, OUTSTANDING),
+        thorough(3, 1, nothing, SHORT_TO_ONE_AWAY),
+        thorough(3, 1, slow, MIXED),
+        thorough(3, 2, out, SHORT),
+        thorough(3, 2, stalled, MIXED),
+    ],
+)
+def test_messages_come_in_order_by_several_nics(make_lab, numbered, nics, ranks, happens, pattern):
+    lab = make_lab(hosts=2, nics=nics, topology="wire" if happens in (slow, stalled) else "switch")
+    job = Job(lab, ["-np", 2 * ranks, *RAWE, numbered, *pattern])
+    job.wait_for("begins")
+    happens(lab)
+    assert_success(job.finish())

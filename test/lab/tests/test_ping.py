@@ -11,14 +11,6 @@ from conftest import ETHERTYPE, HANG_SECONDS
 QUICK = ("-w", 2000)
 
 
-@pytest.fixture(scope="session")
-def ping(build):
-    """The path of rawe-ping."""
-    program = build / "tools/rawe-ping"
-    assert program.exists(), f"{program} is missing: build first, test/run does"
-    return program
-
-
 class Listener:
     """rawe-ping --listen on a host."""
 
@@ -177,7 +169,7 @@ def test_multicast_passes(make_lab, ping, nic):
 def test_multicast_passes_a_bridge_that_snoops(make_lab, ping):
     lab = make_lab(hosts=3)
     snoop = "ip link set br0 type bridge mcast_snooping 1 mcast_query_response_interval 10"
-    subprocess.run(["ip", "netns", "exec", lab.namespaces[-1], *snoop.split()], check=True)
+    lab.at_switch(*snoop.split())
     listeners, arguments = begin_multicast(lab, ping)
     said, status = ask(lab, ping, *arguments)
     assert status == 0 and said.count("plain frames pass, batches pass\n") == 2, said
@@ -187,8 +179,7 @@ def test_multicast_passes_a_bridge_that_snoops(make_lab, ping):
 
 def test_multicast_does_not_pass(make_lab, ping):
     lab = make_lab(hosts=4)
-    port = ["bridge", "link", "set", "dev", lab.nic(1).port, "mcast_flood", "off"]
-    subprocess.run(["ip", "netns", "exec", lab.namespaces[-1], *port], check=True)
+    lab.at_switch("bridge", "link", "set", "dev", lab.nic(1).port, "mcast_flood", "off")
     lab.blackhole(2, 0, 0x0800)
     listeners, arguments = begin_multicast(lab, ping)
     listeners.pop().end()  # the third host

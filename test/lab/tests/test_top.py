@@ -14,18 +14,20 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import HANG_SECONDS, RAWE, assert_success
-from jobs import EndlessJob, Job
-from test_counters import ENGINE, OTHERS
-from unprivileged import (
+from conftest import (
+    HANG_SECONDS,
     NOBODY,
     USER,
+    EndlessJob,
+    UntilJob,
     as_user,
     build_helper,
     give_capability,
     public_place,
+    put_program,
     variables,
 )
+from test_counters import ENGINE, OTHERS
 
 TOP = Path(__file__).resolve().parents[3] / "tools/rawe-top"
 BY_TURNS = ("--map-by", "node")  # neighbors in the ring are on different hosts
@@ -74,9 +76,9 @@ def moves(shown, name):
     return [one["per_second"][name] > 0 for one in of(shown)] == [True, True]
 
 
-def test_json_shows_the_ranks_of_this_host(make_lab, build, endless):
+def test_json_shows_the_ranks_of_this_host(make_lab, exchange):
     lab = make_lab(hosts=2)
-    job = EndlessJob(lab, build, endless, ranks=4, arguments=BY_TURNS)
+    job = EndlessJob(lab, exchange, ranks=4, arguments=BY_TURNS)
     first = await_looks(lab, lambda seen: moves(seen, "messages_sent"))
     assert first["host"] == lab.hosts[0].name and first["others"] == 0
     assert [(one["rank"], one["pid"]) for one in first["processes"]] == [
@@ -84,7 +86,7 @@ def test_json_shows_the_ranks_of_this_host(make_lab, build, endless):
     ]
     for process in first["processes"]:
         assert (process["state"], process["user"]) == ("ok", "root")
-        assert process["command"] == endless.name
+        assert process["command"] == exchange.name
     for one in of(first):
         names = set(one["counters"]) | set(one["watermarks"])
         assert (set(ENGINE) | OTHERS) <= names and "frames_unacked_most" in one["watermarks"]
@@ -103,9 +105,9 @@ def test_json_shows_the_ranks_of_this_host(make_lab, build, endless):
     job.end()
 
 
-def test_stopped_and_dead_processes(make_lab, build, endless):
+def test_stopped_and_dead_processes(make_lab, exchange):
     lab = make_lab(hosts=1)
-    job = EndlessJob(lab, build, endless, ranks=2)
+    job = EndlessJob(lab, exchange, ranks=2)
     os.kill(job.pids[1], signal.SIGSTOP)
     # On a busy machine, a process that answers late is also shown as silent.
     await_looks(lab, lambda seen: states(seen) == ["ok", "silent"] and rank_of(seen, "ok") == 0)
@@ -116,28 +118,23 @@ def test_stopped_and_dead_processes(make_lab, build, endless):
     assert "no process uses rawe" in look(lab, status=1)
 
 
-def test_processes_are_shown_to_their_user_and_root(make_lab, build, verify, endless):
+def test_processes_are_shown_to_their_user_and_root(make_lab, build, verify, exchange):
     with public_place(build, verify) as place:
         helper = build_helper(place)
         give_capability(helper)
         (place / "helper.conf").write_text(f"group {NOBODY}\ninterface *\n", encoding="utf-8")
-        program = place / "endless"
-        program.write_bytes(endless.read_bytes())
-        program.chmod(0o755)
+        program = put_program(place, exchange)
         lab = make_lab(hosts=1)
-        words = ["-np", 2, *RAWE, program, "until", place / "tmp" / "end"]
         environment = variables(place, OMPI_MCA_btl_rawe_helper=str(helper))
-        job = Job(lab, place, words, prefix=USER, variables=environment)
-        job.wait_for("works", 2)
-
+        options = {"build": place, "prefix": USER, "variables": environment}
+        job = UntilJob(lab, program, place=place / "tmp", **options)
         for prefix in (USER, ()):
             shown = await_looks(lab, lambda seen: states(seen) == ["ok", "ok"], prefix)
             assert {one["user"] for one in shown["processes"]} == {"nobody"}
             assert shown["others"] == 0
         somebody = as_user(NOBODY - 1, NOBODY - 1)
         assert "2 processes of other users" in look(lab, status=1, prefix=somebody)
-        (place / "tmp" / "end").touch()
-        assert_success(job.finish())
+        job.end()
 
 
 def hear_ctrl_c():
@@ -188,14 +185,12 @@ class Terminal:
 
 
 @pytest.fixture(name="lab")
-def lab_with_a_job(make_lab, build, endless, tmp_path):
+def lab_with_a_job(make_lab, exchange):
     """A host with two running ranks."""
     lab = make_lab(hosts=1)
-    job = Job(lab, build, ["-np", 2, *RAWE, endless, "until", tmp_path / "end"])
-    job.wait_for("works", 2)
+    job = UntilJob(lab, exchange)
     yield lab
-    (tmp_path / "end").touch()
-    assert_success(job.finish())
+    job.end()
 
 
 @pytest.mark.parametrize("how", ["q", "Ctrl-C"])
@@ -204,7 +199,7 @@ def test_the_table_is_renewed_until_the_user_ends_it(lab, how):
     while terminal.shown.count("MB/s out") < 3:
         terminal.wait_for("MB/s out")
         terminal.read()
-    assert re.search(r"\d+ root +endless +0 lo +\d+\.\d\d ", terminal.shown), terminal.shown
+    assert re.search(r"\d+ root +exchange +0 lo +\d+\.\d\d ", terminal.shown), terminal.shown
     if how == "q":
         os.write(terminal.ours, b"q")
     else:
@@ -218,7 +213,7 @@ def test_without_a_terminal_it_writes_tables_while_somebody_reads(lab):
         argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         head, row = process.stdout.readline(), process.stdout.readline()
-        assert "MB/s out" in head and " endless " in row and "\033" not in head + row
+        assert "MB/s out" in head and " exchange " in row and "\033" not in head + row
         process.stdout.close()
         errors = process.stderr.read()
     assert process.returncode == 0 and errors == ""

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.thorough
 HANG_SECONDS = 120
 # Open MPI 5.0 needs a route from each interface to itself, which lo always has.
 TCP = ("--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo")
-TABLE = Path(__file__).resolve().parents[1] / "verify" / "verify_options.c"
+TABLE = Path(__file__).resolve().parents[1] / "verify" / "verify_main.c"
 GROUPS = re.findall(r'^    \{"(\w+)", "[^"]*", \d', TABLE.read_text(), re.MULTILINE)
 # Group windows checks values only.
 WITHOUT = {("windows", "byte"), ("windows", "guard")}

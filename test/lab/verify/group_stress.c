@@ -6,8 +6,6 @@
  */
 #include "verify.h"
 
-#include "compute.h"
-
 #include <stdlib.h>
 
 /* Return the size of message i of a flood; some need a rendezvous. */
@@ -215,14 +213,14 @@ static void compute_amid(bool post_first, bool odd, bool even)
     }
     MPI_Barrier(verify.comm);
     if (busy && !post_first) {
-        compute_for(verify.compute_seconds);
+        verify_compute(verify.compute_seconds);
     }
     for (int i = 0; i < LATE_MESSAGES; i++) {
         MPI_Isend(send[i].data, (int)send[i].len, MPI_BYTE, to, i, verify.comm,
                   &requests[LATE_MESSAGES + i]);
     }
     if (busy) {
-        compute_for(verify.compute_seconds);
+        verify_compute(verify.compute_seconds);
     }
     for (int i = 0; i < LATE_MESSAGES && !post_first; i++) {
         MPI_Irecv(receive[i].data, (int)receive[i].len, MPI_BYTE, from, i, verify.comm,

@@ -79,7 +79,7 @@ struct verify_group {
 extern const struct verify_group verify_groups[];
 extern const size_t verify_group_count;
 
-/* --- options (verify_options.c) ------------------------------------------------------------- */
+/* --- options (verify_main.c) ---------------------------------------------------------------- */
 
 /** Read the command line into `verify`. Prints usage or an error and exits if need be. */
 void verify_options_read(int argc, char **argv);
@@ -87,7 +87,10 @@ void verify_options_read(int argc, char **argv);
 /** Return true if --only and --skip select the group of this name. */
 bool verify_options_selected(const char *name);
 
-/* --- repetition and sizes (verify_sizes.c) -------------------------------------------------- */
+/* --- repetition and sizes (verify_content.c) ------------------------------------------------ */
+
+/** Keep the processor busy for `seconds`, without MPI calls. */
+void verify_compute(double seconds);
 
 /** Return `base` repetitions multiplied by --scale, at least 1. */
 int verify_repeat(int base);
@@ -182,7 +185,7 @@ void verify_group_enter(const char *name);
 /** Run --soak (verify_soak.c). */
 void verify_soak(void);
 
-/* --- buffers (verify_buffer.c) -------------------------------------------------- */
+/* --- buffers (verify_content.c) ------------------------------------------------------------- */
 
 /** A buffer of `len` bytes between two guard zones. Its data is deliberately not always aligned. */
 struct verify_buffer {

@@ -106,7 +106,7 @@ void wire_direction_pass(struct wire_direction *direction, struct wire_frame *fr
                          uint64_t now_ns, wire_deliver_fn *deliver, void *context);
 
 /*
- * Frames held until they are due (wire_queue.c).
+ * Frames held until they are due.
  */
 
 #define WIRE_NEVER UINT64_MAX
@@ -125,19 +125,9 @@ struct wire_queue {
     size_t count, bytes;
 };
 
-/** Hold a copy of a frame. Returns false if out of memory, or if too much is held already. */
-bool wire_queue_put(struct wire_queue *queue, const struct wire_frame *frame, uint64_t release_ns,
-                    unsigned port, bool is_inbound);
-
-/** Return when the next frame is due; WIRE_NEVER if there is none. */
-uint64_t wire_queue_next_ns(const struct wire_queue *queue);
-
-/** Take the next frame if it is due, or NULL. The caller frees it. */
-struct wire_held *wire_queue_take(struct wire_queue *queue, uint64_t now_ns);
-
 /*
  * The switch: ports and the hosts behind them. A frame passes through the faults of both its ports
- * (wire_switch.c, wire_port.c):
+ * (wire_switch.c):
  *
  *      host A ──> port A, outbound direction ──> switch ──> port B, inbound direction ──> host B.
  */
@@ -161,12 +151,6 @@ struct wire_switch {
 /** Open the socket of the port's interface, or exit with a message. */
 void wire_port_open(struct wire_port *port);
 
-/** Receive a frame, valid until the next call. Returns false if none waits. */
-bool wire_port_receive(struct wire_port *port, struct wire_frame *frame);
-
-/** Send a frame to the host at the other end. Returns false if the kernel refuses it. */
-bool wire_port_send(struct wire_port *port, const struct wire_frame *frame);
-
 /** Return how many frames the kernel dropped for lack of room since the last call. */
 uint64_t wire_port_overrun(struct wire_port *port);
 
@@ -183,18 +167,12 @@ void wire_switch_receive(struct wire_switch *wire, unsigned port);
 uint64_t wire_switch_release(struct wire_switch *wire);
 
 /*
- * The control socket (wire_control.c): one request and one answer per connection, in lines of text.
+ * The control socket (wire_main.c): one request and one answer per connection, in lines of text.
  *
  *     show                            counters of the wire and of each direction, "ok" at the end
  *     set PORT DIRECTION NAME=NUMBER... PORT: a name, or *; DIRECTION: in, out or both; "ok", or
  *                                     "error: ...". NAME is one of WIRE_SETTINGS; "none" resets all
  *                                     of them. For the whole wire, whatever the port: seed=NUMBER.
  */
-
-/** Open the listening socket at this path, or exit with a message. */
-int wire_control_listen(const char *path);
-
-/** Serve a client that waits at the listening socket. */
-void wire_control_serve(int listener, struct wire_switch *wire);
 
 #endif

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Virtual machines as hosts for MPI: real kernels and real drivers, emulated by QEMU."""
 
-from .cluster import Cluster
-from .spec import ClusterSpec
+from .cluster import Cluster, ClusterSpec
 
 __all__ = ["Cluster", "ClusterSpec"]

@@ -14,19 +14,81 @@ import os
 import shutil
 import signal
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from rawelab import launch
 from rawelab.command import LabError
 
-from . import fetch, initramfs
+from . import fetch
+from . import machine as machines
+from .fetch import KERNELS
 from .machine import Machine
-from .spec import NICS, ClusterSpec, address, mac
 
 CONTROL = "ctl0"
 STATE = "/run/rawe-vm"  # in the machines
 STOP_SECONDS = 20  # for mpirun to end regularly after a signal
 LAST_CHARACTERS = 4000  # of the output of a job that hung
+
+
+# Names of NICs: (QEMU's device, the kernel's module).
+NICS = {
+    "e1000e": ("e1000e", "e1000e"),
+    "vmxnet3": ("vmxnet3", "vmxnet3"),
+    "virtio-net": ("virtio-net-pci", "virtio_net"),
+}
+HOSTS_MAX = 8
+NICS_MAX = 4
+MTU_MIN = 576
+MTU_MAX = 9000  # vmxnet3's
+
+
+@dataclass
+class ClusterSpec:
+    """The shape of a cluster."""
+
+    hosts: int = 2
+    nic: str = "e1000e"
+    kernel: str = "6.1"
+    mtu: int = 1500
+    nics: int = 1  # data NICs per host, one per network, in addition to the control network
+    cpus: int = 1  # of each machine
+    memory_mib: int = 1024  # of each machine
+
+    def resolve(self):
+        """Check every value; return self."""
+        if self.nic not in NICS:
+            raise LabError(f"NIC {self.nic!r} is unknown; choose one of {', '.join(NICS)}")
+        if self.kernel not in KERNELS:
+            raise LabError(f"kernel {self.kernel!r} is unknown; choose one of {', '.join(KERNELS)}")
+        for name, low, high in (
+            ("hosts", 2, HOSTS_MAX),
+            ("nics", 1, NICS_MAX),
+            ("mtu", MTU_MIN, MTU_MAX),
+            ("cpus", 1, 16),
+            ("memory_mib", 512, 65536),
+        ):
+            if not low <= getattr(self, name) <= high:
+                shown = name.partition("_")[0]
+                raise LabError(f"--{shown} {getattr(self, name)} is outside {low}..{high}")
+        return self
+
+    @property
+    def networks(self):
+        """The control network and the data networks, by the names of their devices."""
+        return ["ctl0", *(f"eth{index}" for index in range(self.nics))]
+
+
+def mac(network, host):
+    """Return the MAC address of a host's NIC; it shows network and host in a capture."""
+    number = 255 if network == "ctl0" else int(network.removeprefix("eth"))
+    return f"02:72:61:{number:02x}:00:{host + 1:02x}"
+
+
+def address(network, host):
+    """Return the IPv4 address of a host's NIC; each network is a /16."""
+    second = 80 if network == "ctl0" else 81 + int(network.removeprefix("eth"))
+    return f"10.{second}.0.{host + 1}"
 
 
 class Cluster:
@@ -51,7 +113,7 @@ class Cluster:
         self.directory = Path(tempfile.mkdtemp(prefix="rawe-vm-", dir="/tmp"))
         try:
             ramdisk = self.directory / "initramfs"
-            initramfs.build(kernel, ramdisk)
+            machines.build_ramdisk(kernel, ramdisk)
             for index in range(spec.hosts):
                 machine = Machine(
                     f"vm{index}", self.directory, qemu, kernel, ramdisk, spec.cpus, spec.memory_mib
@@ -113,7 +175,7 @@ class Cluster:
             "printf '127.0.0.1 localhost\\n%s\\n' '" + "\n".join(hosts) + "' > /etc/hosts",
             f"mkdir {STATE}",
             # Open MPI splits the path of its launch agent at spaces, which ours may contain.
-            f"ln -s '{initramfs.GUEST / 'launch'}' {STATE}/launch",
+            f"ln -s '{machines.GUEST / 'launch'}' {STATE}/launch",
             "echo '" + "\n".join(slots) + f"' > {STATE}/hostfile",
             "modprobe -a virtio_net " + NICS[spec.nic][1],
             "ip link set lo up",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import rawevm
 from conftest import HERE
-from rawevm import initramfs
+from rawevm import machine
 
 from rawelab.command import LabError
 
@@ -67,7 +67,7 @@ def test_machines_end_with_their_owner():
 
 
 def test_a_machine_that_does_not_boot_shows_its_console(monkeypatch):
-    monkeypatch.setattr(initramfs, "MODULES", ())
+    monkeypatch.setattr(machine, "MODULES", ())
     cluster = rawevm.Cluster()
     with pytest.raises(LabError, match="vm: cannot mount the file system"):
         cluster.up()
