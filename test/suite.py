@@ -87,6 +87,15 @@ class Part:
         self.failed += 1
         self.troubles.append(text)
 
+    def call(self, argv, text=None, **options):
+        """Run a command that is one test; `text` describes its failure."""
+        if call(argv, **options) == 0:
+            self.passed += 1
+        elif text is None:
+            self.failed += 1
+        else:
+            self.trouble(f"{text}, see above")
+
 
 def say(text):
     """Print a line about the next step."""
@@ -166,10 +175,7 @@ def check(part, directory, launcher=(), env=None, target="check"):
 def run_lint(part, options):
     """Checks of the source tree, each counted as a test, and tests of these checks."""
     for name in lint.CHECKS:
-        if call([TEST / "lint" / "lint", "--most", str(LINT_SHOWN), name], env=options.env):
-            part.failed += 1
-        else:
-            part.passed += 1
+        part.call([TEST / "lint" / "lint", "--most", str(LINT_SHOWN), name], env=options.env)
     count_pytest(part, BUILD / "lint", ["-q", *NO_CACHE, TEST / "lint" / "tests"], options)
 
 
@@ -195,10 +201,7 @@ def run_unit(part, options):
     check(part, options.build / "test" / "unit", env=options.env)
     if options.inside:
         return
-    if call(["make", "-s", "dist"], cwd=BUILD) == 0:
-        part.passed += 1
-    else:
-        part.trouble("make dist failed, see above")
+    part.call(["make", "-s", "dist"], "make dist failed", cwd=BUILD)
     install_and_uninstall(part)
 
 
@@ -214,10 +217,7 @@ def run_fuzz(part, options):
     seconds = FUZZ_SECONDS_BRIEF if options.brief else FUZZ_SECONDS
     seconds = FUZZ_SECONDS_LONG if options.long else seconds
     argv = [TEST / "fuzz" / "run", "--seconds", str(seconds), "--jobs", str(os.cpu_count())]
-    if call(argv, env=options.env):
-        part.failed += 1
-    else:
-        part.passed += 1
+    part.call(argv, env=options.env)
 
 
 def run_sanitize(part, options):
@@ -285,11 +285,7 @@ def run_bench(part, options):
             continue
         with tempfile.TemporaryDirectory(prefix="rawe-bench-") as output:
             argv = [BENCH / program, *words, "--build", BUILD, "--output", Path(output) / "run"]
-            status = call(argv)
-        if status == 0:
-            part.passed += 1
-        else:
-            part.trouble(f"bench/{program} ended with status {status}, see above")
+            part.call(argv, f"bench/{program} failed")
 
 
 def run_pytest(part, options, name, more=()):
@@ -346,10 +342,7 @@ def run_threads(part, options):
 def run_mutants(part, options):
     """Random small changes to core and coll/rawe, which tests must notice."""
     argv = [TEST / "mutants.py", "--mutants", str(options.mutants), "--seed", str(options.seed)]
-    if call(argv, env=options.env) == 0:
-        part.passed += 1
-    else:
-        part.trouble("too few mutants were found, see above")
+    part.call(argv, "too few mutants were found", env=options.env)
 
 
 def run_vm(part, options):

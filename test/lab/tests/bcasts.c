@@ -209,6 +209,16 @@ static void long_ones(void)
 /** Variants of Scatters, as bits. */
 enum { ROOT_HAS_GAPS = 1, OTHERS_HAVE_GAPS = 2, IN_PLACE = 4, SHAPES = 8 };
 
+/** Create and commit a vector of `count` ints. */
+static MPI_Datatype vector_of(int count, int stride)
+{
+    MPI_Datatype type;
+
+    MPI_Type_vector(count, 1, stride, MPI_INT, &type);
+    MPI_Type_commit(&type);
+    return type;
+}
+
 /** Scatter `count` ints to each rank; check them, the gaps, and the int after the buffer. */
 static void scatter(MPI_Comm comm, int root, int count, unsigned shape, unsigned salt)
 {
@@ -216,7 +226,6 @@ static void scatter(MPI_Comm comm, int root, int count, unsigned shape, unsigned
     const int to_stride = (shape & OTHERS_HAVE_GAPS) != 0 ? 2 : 1;
     const int from_extent = count == 0 ? 0 : from_stride * (count - 1) + 1;
     int self, members;
-    MPI_Datatype from_type, to_type;
 
     MPI_Comm_rank(comm, &self);
     MPI_Comm_size(comm, &members);
@@ -229,10 +238,7 @@ static void scatter(MPI_Comm comm, int root, int count, unsigned shape, unsigned
         }
     }
     memset(to, 0xEE, (size_t)(2 * count + 1) * sizeof(int));
-    MPI_Type_vector(count, 1, from_stride, MPI_INT, &from_type);
-    MPI_Type_vector(count, 1, to_stride, MPI_INT, &to_type);
-    MPI_Type_commit(&from_type);
-    MPI_Type_commit(&to_type);
+    MPI_Datatype from_type = vector_of(count, from_stride), to_type = vector_of(count, to_stride);
     MPI_Scatter(self == root ? from : NULL, 1, from_type, in_place ? MPI_IN_PLACE : to, 1, to_type,
                 root, comm);
     for (int i = 0; i < 2 * count + 1; i++) {
@@ -255,7 +261,6 @@ static void allgather(MPI_Comm comm, int count, unsigned shape, unsigned salt)
     const int to_extent = count == 0 ? 0 : to_stride * (count - 1) + 1;
     const bool in_place = (shape & IN_PLACE) != 0;
     int self, members;
-    MPI_Datatype from_type, to_type;
 
     MPI_Comm_rank(comm, &self);
     MPI_Comm_size(comm, &members);
@@ -277,10 +282,7 @@ static void allgather(MPI_Comm comm, int count, unsigned shape, unsigned salt)
             }
         }
     }
-    MPI_Type_vector(count, 1, from_stride, MPI_INT, &from_type);
-    MPI_Type_vector(count, 1, to_stride, MPI_INT, &to_type);
-    MPI_Type_commit(&from_type);
-    MPI_Type_commit(&to_type);
+    MPI_Datatype from_type = vector_of(count, from_stride), to_type = vector_of(count, to_stride);
     MPI_Allgather(in_place ? MPI_IN_PLACE : from, 1, from_type, to, 1, to_type, comm);
     for (int i = 0; i < to_ints; i++) {
         if (to[i] != wanted[i]) {
@@ -314,47 +316,45 @@ static void scatters(void)
     }
 }
 
-/** Scatter bytes, nothing else. */
-static void parts(void)
+/** Scatter or allgather bytes, nothing else. The whole differs between calls. */
+static void spread(bool gathers)
 {
-    unsigned char *from = malloc((size_t)ranks * (size_t)part_bytes),
-                  *to = malloc((size_t)part_bytes);
+    const int whole_bytes = ranks * part_bytes, at = rank * part_bytes;
+    unsigned char *whole = malloc((size_t)whole_bytes), *part = malloc((size_t)part_bytes);
 
     for (int i = 0; i < number; i++) {
-        for (int k = 0; k < ranks * part_bytes; k++) {
-            from[k] = byte_of((unsigned)i, k);
+        for (int k = 0; k < whole_bytes; k++) {
+            whole[k] = gathers ? 0 : byte_of((unsigned)i, k);
         }
-        MPI_Scatter(from, part_bytes, MPI_BYTE, to, part_bytes, MPI_BYTE, i % ranks,
-                    MPI_COMM_WORLD);
         for (int k = 0; k < part_bytes; k++) {
-            if (to[k] != byte_of((unsigned)i, rank * part_bytes + k)) {
-                fail("part", k);
-            }
+            part[k] = gathers ? byte_of((unsigned)i, at + k) : 0;
         }
-    }
-    free(from);
-    free(to);
-}
-
-/** Allgather bytes, nothing else. */
-static void wholes(void)
-{
-    unsigned char *to = malloc((size_t)ranks * (size_t)part_bytes),
-                  *from = malloc((size_t)part_bytes);
-
-    for (int i = 0; i < number; i++) {
-        for (int k = 0; k < part_bytes; k++) {
-            from[k] = byte_of((unsigned)i, rank * part_bytes + k);
+        if (gathers) {
+            MPI_Allgather(part, part_bytes, MPI_BYTE, whole, part_bytes, MPI_BYTE, MPI_COMM_WORLD);
+        } else {
+            MPI_Scatter(whole, part_bytes, MPI_BYTE, part, part_bytes, MPI_BYTE, i % ranks,
+                        MPI_COMM_WORLD);
         }
-        MPI_Allgather(from, part_bytes, MPI_BYTE, to, part_bytes, MPI_BYTE, MPI_COMM_WORLD);
-        for (int k = 0; k < ranks * part_bytes; k++) {
-            if (to[k] != byte_of((unsigned)i, k)) {
+        for (int k = 0; k < whole_bytes; k++) {
+            const bool mine = k >= at && k < at + part_bytes;
+            const unsigned char got = gathers ? whole[k] : mine ? part[k - at] : 0;
+            if ((gathers || mine) && got != byte_of((unsigned)i, k)) {
                 fail("byte of the whole", k);
             }
         }
     }
-    free(from);
-    free(to);
+    free(whole);
+    free(part);
+}
+
+static void parts(void)
+{
+    spread(false);
+}
+
+static void wholes(void)
+{
+    spread(true);
 }
 
 /** Alternate between both kinds of Reduce_scatter. */

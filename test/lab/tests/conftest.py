@@ -130,8 +130,8 @@ def compiled(name, *others):
 
 
 bcasts = compiled("bcasts", "reductions")
-away, exchange, leaves, lives, numbered, pulled, shrinks = map(
-    compiled, ("away", "exchange", "leaves", "lives", "numbered", "pulled", "shrinks")
+away, exchange, leaves, lives, pulled, shrinks = map(
+    compiled, ("away", "exchange", "leaves", "lives", "pulled", "shrinks")
 )
 
 
@@ -241,6 +241,12 @@ def assert_failure(result):
     assert result.returncode != 0, show(result)
 
 
+# The start of a program that makes frames, which receivers drop if a checksum is wrong.
+SEAL = f"""
+import sys
+sys.path.insert(0, {str(HERE.parent)!r})
+from rawelab.capture import crc32c, seal
+"""
 # The start of a program that runs on a host as root: `frame` is a frame that the job sent from this
 # host, `ours` a packet socket.
 HEAR = """

@@ -12,6 +12,7 @@ import pytest
 from conftest import (
     ETHERTYPE,
     RAWE,
+    SEAL,
     Job,
     assert_failure,
     assert_success,
@@ -507,18 +508,8 @@ def test_the_last_bcast_of_a_session_arrives(make_lab, lives, tmp_path, attempt)
 
 # A host that is in no job: it repeats frames of groups with other data, as from their members, but
 # from its own address.
-FORGE = """
-import os, socket, struct, sys
-TABLE = []
-for i in range(256):
-    for _ in range(8):
-        i = i >> 1 ^ (0x82F63B78 if i & 1 else 0)
-    TABLE.append(i)
-def crc(data):
-    value = 0xFFFFFFFF
-    for byte in data:
-        value = value >> 8 ^ TABLE[(value ^ byte) & 255]
-    return value ^ 0xFFFFFFFF
+FORGE = f"""{SEAL}
+import socket, struct
 ours = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
 ours.bind(("eth0", 3))
 ours.setsockopt(263, 1, struct.pack("iHH8s", socket.if_nametoindex("eth0"), 2, 0, b""))
@@ -533,7 +524,7 @@ while sent < 300:
         bad = frame[:38] + bytes(payload)
         bad[6:12] = me
         bad[26:30] = struct.pack(">I", sequence + ahead & 0xFFFFFFFF)
-        ours.send(bad + struct.pack(">I", crc(bad[14:])))
+        ours.send(bad + struct.pack(">I", crc32c(bad[14:])))
         sent += 1
 print("sent", sent)
 """

@@ -13,6 +13,7 @@ from conftest import (
     ETHERTYPE,
     HANG_SECONDS,
     HEAR,
+    SEAL,
     STATS,
     EndlessJob,
     UntilJob,
@@ -71,13 +72,6 @@ def test_a_quiet_job_rejects_nothing(make_lab, build):
 
 # Plain frames, which have the receiver's port and key at fixed offsets.
 PLAIN = ("--mca", "btl_rawe_batches", "0")
-
-# Receivers drop frames with a wrong checksum.
-SEAL = f"""
-import sys
-sys.path.insert(0, {str(Path(__file__).resolve().parents[1])!r})
-from rawelab.capture import seal
-"""
 
 # Runs on host 0 as root: reads port and key of the peer from a frame of the job, sends CONNECTs.
 CALL = f"""{SEAL}{HEAR}
