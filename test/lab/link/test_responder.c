@@ -5,7 +5,6 @@
  * to frames. test_discovery.c tests the discovery of paths.
  */
 #define _GNU_SOURCE
-#include <linux/if_ether.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -221,33 +220,6 @@ TEST(receive__answer_longer_than_the_ping_proves_nothing)
     send_forged();
     AWAIT(rawe_watch_last_pong_ns(watched) != 0);
     assert_int_not_equal(rawe_watch_last_pong_ns(watched), 0);
-    close(fd);
-}
-
-static bool contains_key(const uint8_t *frame, size_t len_bytes, uint32_t key)
-{
-    const uint8_t bytes[] = {(uint8_t)(key >> 24), (uint8_t)(key >> 16), (uint8_t)(key >> 8),
-                             (uint8_t)key};
-
-    return memmem(frame, len_bytes, bytes, sizeof bytes) != NULL;
-}
-
-/** A switch floods them to hosts of other jobs until it has learned the addresses. */
-TEST(send__no_session_key_is_in_ping_or_pong)
-{
-    const int fd = fixture_socket(net.b.index, ETH_P_ALL);
-    unsigned seen[RAWE_FRAME_TYPE_END] = {0};
-
-    assert_true(answers_to_ping(a, watch(a, &net.b)));
-    assert_true(answers_to_ping(b, watch(b, &net.a)));
-    while (seen[RAWE_FRAME_PING] < 2 || seen[RAWE_FRAME_PONG] < 2) {
-        uint8_t frame[2000];
-        const ssize_t got = recv(fd, frame, sizeof frame, 0);
-        assert_true(got >= (ssize_t)(RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES));
-        assert_false(contains_key(frame, (size_t)got, net.a.key));
-        assert_false(contains_key(frame, (size_t)got, net.b.key));
-        seen[frame[RAWE_ETH_HEADER_BYTES] & 0xF]++;
-    }
     close(fd);
 }
 

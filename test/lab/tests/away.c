@@ -104,35 +104,21 @@ static void match_at_first_contact(int rank, unsigned char *buffer, int bytes, c
     stay_away(file, seconds, "matched while away");
 }
 
-/** When rank 1 has the short message, it has matched the long one and requested its data. */
-static void put_to_receiver_away(int rank, unsigned char *buffer, int bytes, const char *file,
-                                 double seconds)
+/**
+ * Receive without MPI calls of rank 1, which has posted its receives. With `requested` it has also
+ * matched the message and requested its data, because it has received the short message behind.
+ */
+static void receive_away(int rank, unsigned char *buffers, MPI_Request *requests, int count,
+                         int bytes, bool requested, const char *file, double seconds)
 {
-    MPI_Request request;
     char go = 0;
 
     if (rank == 0) {
-        send_burst(buffer, &request, 1, bytes, 0);
-        MPI_Send(&go, 1, MPI_CHAR, 1, 7, MPI_COMM_WORLD);
-        MPI_Wait(&request, MPI_STATUS_IGNORE);
-        say_done(file);
-        return;
-    }
-    memset(buffer, 0, (size_t)bytes);
-    MPI_Irecv(buffer, bytes, MPI_BYTE, 0, 5, MPI_COMM_WORLD, &request);
-    MPI_Recv(&go, 1, MPI_CHAR, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    stay_away(file, seconds, "sent while away");
-    MPI_Wait(&request, MPI_STATUS_IGNORE);
-    check(buffer, 0, bytes);
-}
-
-/** Receive without MPI calls of rank 1. */
-static void receive_away(int rank, unsigned char *buffers, MPI_Request *requests, int count,
-                         int bytes, const char *file, double seconds)
-{
-    if (rank == 0) {
         MPI_Barrier(MPI_COMM_WORLD);
         send_burst(buffers, requests, count, bytes, 0);
+        if (requested) {
+            MPI_Send(&go, 1, MPI_CHAR, 1, 7, MPI_COMM_WORLD);
+        }
         MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
         say_done(file);
         return;
@@ -143,6 +129,9 @@ static void receive_away(int rank, unsigned char *buffers, MPI_Request *requests
                   &requests[i]);
     }
     MPI_Barrier(MPI_COMM_WORLD);
+    if (requested) {
+        MPI_Recv(&go, 1, MPI_CHAR, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
     stay_away(file, seconds, "sent while away");
     MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
     for (int i = 0; i < count; i++) {
@@ -187,36 +176,31 @@ int main(int argc, char **argv)
                         "SECONDS COUNT BYTES\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    const int blocking = strcmp(argv[1], "blocking") == 0;
-    const int sender_away = blocking || strcmp(argv[1], "sender") == 0;
-    const char *file = argv[2];
+    const char *mode = argv[1], *file = argv[2];
+    const bool blocking = strcmp(mode, "blocking") == 0, put = strcmp(mode, "put") == 0;
+    const bool sender_away = blocking || strcmp(mode, "sender") == 0;
     const double seconds = atof(argv[3]);
     const int count = atoi(argv[4]), bytes = atoi(argv[5]);
     unsigned char *buffers = malloc((size_t)count * (size_t)bytes);
     MPI_Request *requests = malloc((size_t)count * sizeof *requests);
 
-    if (strcmp(argv[1], "matched") == 0) {
-        match_at_first_contact(rank, buffers, bytes, file, seconds);
-        MPI_Finalize();
-        free(buffers);
-        free(requests);
-        return 0;
-    }
-    /* Establish connections, and test batches, first. */
-    for (int i = 0; i < 3; i++) {
-        if (rank == 0) {
-            send_burst(buffers, requests, 1, bytes, 0);
-            MPI_Waitall(1, requests, MPI_STATUSES_IGNORE);
-        } else {
-            receive_burst(buffers, 1, bytes);
+    if (strcmp(mode, "matched") != 0) {
+        /* Establish connections, and test batches, first. */
+        for (int i = 0; i < 3; i++) {
+            if (rank == 0) {
+                send_burst(buffers, requests, 1, bytes, 0);
+                MPI_Waitall(1, requests, MPI_STATUSES_IGNORE);
+            } else {
+                receive_burst(buffers, 1, bytes);
+            }
         }
+        MPI_Barrier(MPI_COMM_WORLD);
     }
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (strcmp(argv[1], "put") == 0) {
-        put_to_receiver_away(rank, buffers, bytes, file, seconds);
-    } else if (strcmp(argv[1], "posted") == 0) {
-        receive_away(rank, buffers, requests, count, bytes, file, seconds);
-    } else if (strcmp(argv[1], "sum") == 0) {
+    if (strcmp(mode, "matched") == 0) {
+        match_at_first_contact(rank, buffers, bytes, file, seconds);
+    } else if (put || strcmp(mode, "posted") == 0) {
+        receive_away(rank, buffers, requests, count, bytes, put, file, seconds);
+    } else if (strcmp(mode, "sum") == 0) {
         sum_away(rank, buffers, requests, count, bytes, file, seconds);
     } else if (rank == 0) {
         send_burst(buffers, requests, count, bytes, blocking);

@@ -146,7 +146,8 @@ def test_a_signal_to_mpirun_ends_the_job(make_lab, exchange, number):
 
 def test_mpi_abort_ends_the_job_with_its_status(make_lab, build, exchange):
     lab = make_lab(hosts=2)
-    result = lab.mpirun(["-np", 4, *RAWE, exchange, "abort"], timeout=HANG_SECONDS, build=build)
+    words = ["-np", 4, *RAWE, exchange, "abort"]
+    result = lab.mpirun(words, timeout=HANG_SECONDS, build=lab.build)
     assert_clean_end(result)
     assert result.returncode == 7, show(result)
 
@@ -199,10 +200,8 @@ def assert_silent(result):
 
 
 @pytest.mark.parametrize("selection", UNASKED.values(), ids=UNASKED)
-def test_without_cap_net_raw_nothing_is_said(make_lab, build, exchange, selection):
-    result = run_unasked(
-        two_nics(make_lab), build, *selection, exchange, *ROUNDS, prefix=NO_RAW_SOCKETS
-    )
+def test_without_cap_net_raw_nothing_is_said(make_lab, exchange, selection):
+    result = run_unasked(two_nics(make_lab), *selection, exchange, *ROUNDS, prefix=NO_RAW_SOCKETS)
     assert_silent(result)
 
 

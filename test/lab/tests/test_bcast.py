@@ -439,7 +439,7 @@ class SteadyJob(Job):
 
 @pytest.mark.parametrize("length", [100, 100000])
 @pytest.mark.parametrize("deaf", [(2,), (1, 3), (0, 1, 2, 3)], ids=["one", "two", "all"])
-def test_bcasts_go_on_where_multicast_is_lost(make_lab, bcasts, tmp_path, deaf, length):
+def test_bcasts_go_on_where_multicast_is_lost(make_lab, bcasts, deaf, length):
     lab = make_lab(hosts=HOSTS, topology="switch")
     job = SteadyJob(lab, bcasts, length)
     flood(lab, "off", *deaf)
@@ -452,7 +452,7 @@ def test_bcasts_go_on_where_multicast_is_lost(make_lab, bcasts, tmp_path, deaf, 
     assert result.errors.count("hears no multicast any more") == HOSTS
 
 
-def test_bcasts_go_on_where_multicast_is_lost_for_a_moment(make_lab, bcasts, tmp_path):
+def test_bcasts_go_on_where_multicast_is_lost_for_a_moment(make_lab, bcasts):
     lab = make_lab(hosts=HOSTS, topology="switch")
     job = SteadyJob(lab, bcasts, 100)
     flood(lab, "off", *range(HOSTS))
@@ -464,7 +464,7 @@ def test_bcasts_go_on_where_multicast_is_lost_for_a_moment(make_lab, bcasts, tmp
     assert help_messages(result) == []
 
 
-def test_bcasts_go_on_where_hosts_have_several_ranks(make_lab, bcasts, tmp_path):
+def test_bcasts_go_on_where_hosts_have_several_ranks(make_lab, bcasts):
     lab = make_lab(hosts=HOSTS, topology="switch")
     job = SteadyJob(lab, bcasts, 1000, 2 * HOSTS, WITHIN_HOSTS)
     flood(lab, "off", 2)
@@ -475,7 +475,7 @@ def test_bcasts_go_on_where_hosts_have_several_ranks(make_lab, bcasts, tmp_path)
 
 
 @pytest.mark.parametrize("length", [1400, 100000])
-def test_bcasts_go_on_where_the_mtu_is_lowered(make_lab, bcasts, tmp_path, length):
+def test_bcasts_go_on_where_the_mtu_is_lowered(make_lab, bcasts, length):
     lab = make_lab(hosts=HOSTS, topology="switch")
     job = SteadyJob(lab, bcasts, length)
     for host in range(HOSTS):
@@ -530,7 +530,7 @@ print("sent", sent)
 """
 
 
-def test_another_host_changes_no_byte(make_lab, bcasts, tmp_path):
+def test_another_host_changes_no_byte(make_lab, bcasts):
     lab = make_lab(hosts=HOSTS + 1, topology="switch")
     job = SteadyJob(lab, bcasts, 100)
     forged = lab.run(HOSTS, ["python3", "-c", FORGE], capture_output=True, text=True)

@@ -55,8 +55,6 @@ def wired(make_lab, faults=""):
 
 # (faults, counter that must have grown, effort)
 FAULTS = [
-    ("loss=0.1%", "lost", ()),
-    ("loss=1%", "lost", ()),
     ("loss=5%", "lost", ()),
     ("loss=20%", "lost", ("--only", SLOW)),
     ("duplicate=5%", "duplicated", ()),
@@ -74,18 +72,6 @@ FAULTS = [
 def test_every_byte_arrives(make_lab, verify, faults, counter, effort):
     lab = wired(make_lab, faults)
     assert_verified(start(lab, verify, effort))
-    assert lab.wire_total(counter) > 0
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(1, 6))
-@pytest.mark.parametrize(
-    "faults, counter", [cell[:2] for cell in FAULTS], ids=[cell[0] for cell in FAULTS]
-)
-def test_every_byte_arrives_in_all_groups(make_lab, verify, faults, counter, seed):
-    lab = wired(make_lab, f"{faults},seed={seed}")
-    effort = ["--seed", seed, "--scale", "0.2", "--timeout", 600]
-    assert_verified(start(lab, verify, effort), timeout=3600)
     assert lab.wire_total(counter) > 0
 
 

@@ -136,7 +136,7 @@ def patience(seconds):
 class ShrinkingJob(Job):
     """A job that tolerates faults, whose ranks have talked to each other."""
 
-    def __init__(self, lab, build, *arguments):
+    def __init__(self, lab, *arguments):
         words = [*FAULT_TOLERANT, "-np", RANKS, *RAWE, *arguments]
         super().__init__(lab, words)
         self.wait_for("works", RANKS)
