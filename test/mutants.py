@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Do the tests notice small changes? Draws mutants of core and of coll/rawe at random, by a seed,
-builds each, runs the unit tests, those of its object first, then the simulators with a few hundred
-seeds, and prints the survivors. Some of these behave as the original does: the list is for reading.
-Fails when less than 80 % are found."""
+"""Test the tests: draw mutants (small changes) of core and of coll/rawe at random, by a seed, build
+each, run the unit tests, those of its object first, then the simulators with a few hundred seeds,
+and print the survivors. Some of these are equivalent to the original, so read the list. Fails if
+less than 80 % are found."""
 
 import argparse
 import os
@@ -19,21 +19,21 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 
-import planting  # noqa: E402  (nothing is to be written beside it)
+import planting  # noqa: E402  (no bytecode may be written next to it)
 from planting import CORE, NET, TEST  # noqa: E402
 
 ROOT = TEST.parent
 UNIT = TEST / "unit"
 GLUE = ROOT / "build" / "test" / "unit" / "glue"
-COLL = ROOT / "ompi" / "mca" / "coll" / "rawe" / "coll_rawe_agree.c"  # in reach of unit tests
+COLL = ROOT / "ompi" / "mca" / "coll" / "rawe" / "coll_rawe_agree.c"  # unit tests reach it
 WRAP_UNIT = "-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc"  # of tests whose allocations fail
-OWN_FIXTURE = "unit_group.c"  # of one test, beside what others share
-UNIT_SECONDS, SIM_SECONDS = 20, 120  # hundreds of times what they need
+OWN_FIXTURE = "unit_group.c"  # of one test only
+UNIT_SECONDS, SIM_SECONDS = 20, 120  # hundreds of times their usual time
 SIM_FAULTS = ("none", "mild", "all")
 SIM_SEEDS = 300
-FOUND_PERCENT = 80  # at least; of the rest most behave as the original does
+FOUND_PERCENT = 80  # at least; most others are equivalent to the original
 
-# Nothing depends on statistics, on an assertion that holds, on a hint to compiler or processor.
+# Statistics, assertions that hold, and hints to compiler or processor have no effect.
 SKIPPED = re.compile(
     r"^\s*(assert|_Static_assert|rawe_histogram_add|\(void\)|__builtin)|counters(\.|->)"
 )
@@ -74,13 +74,13 @@ def squeeze(text):
 
 
 def blank(text):
-    """The source with comments, strings and characters as spaces: places stay what they are."""
+    """The source with comments, strings and characters as spaces, so that offsets stay valid."""
     pattern = r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|^#.*?(?<!\\)$'
     return re.sub(pattern, lambda found: re.sub(r"[^\n]", " ", found[0]), text, flags=re.S | re.M)
 
 
 def closing(text, at):
-    """Where the parenthesis that opens at `at` is closed."""
+    """Offset of the parenthesis that closes the one at `at`."""
     depth = 0
     for place in range(at, len(text)):
         depth += {"(": 1, ")": -1}.get(text[place], 0)
@@ -105,7 +105,7 @@ def changes_of(code):
 
 
 def mutants_of(source, text):
-    """All mutants of a source: changes within functions, outside of statements of no effect."""
+    """All mutants of a source: changes within functions, except in statements without effect."""
     code = blank(text)
     for body in re.finditer(r"^\{\n.*?^\}", code, re.S | re.M):
         for begin, end, new in changes_of(body[0]):
@@ -120,7 +120,7 @@ def mutants_of(source, text):
 
 
 def unit_tests():
-    """The unit tests of core, by name: those of an object of core are called after it."""
+    """The unit tests of core, by name: a test of an object of core is named after it."""
     objects = {source.stem.removeprefix("rawe_") for source in CORE.rglob("*.[ch]")}
     names = {source.stem.removeprefix("test_"): source for source in sorted(UNIT.glob("test_*.c"))}
     return {
@@ -131,7 +131,7 @@ def unit_tests():
 
 
 class Laboratory:
-    """All that is compiled only once: tests, simulators, and core as it is."""
+    """Everything that is compiled only once: tests, simulators, and the unchanged core."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -151,7 +151,7 @@ class Laboratory:
         self.sanitizer = planting.run(["cc", "-print-file-name=liblsan.so"])[1].strip()
 
     def suspects(self, stem):
-        """Unit tests, those of the object first, then those that have found most."""
+        """Unit tests in order: those of the object, then those that have found most mutants."""
 
         def order(name):
             own = name == stem or name.startswith(f"{stem}_") or stem.startswith(f"{name}_")
@@ -160,7 +160,7 @@ class Laboratory:
         return sorted(self.tests, key=order)
 
     def leaks(self, program):
-        """Whether a test that passes leaves memory behind. The sanitizer wants all addresses."""
+        """Whether a test that passes leaks memory. The sanitizer needs unlimited address space."""
         environment = ["env", f"LD_PRELOAD={self.sanitizer}"]
         return planting.run([program], UNIT_SECONDS, environment)[0] != 0
 
@@ -182,7 +182,7 @@ class Laboratory:
         return failed
 
     def run_simulators(self, folder, changed):
-        """What the simulators find."""
+        """The first finding of the simulators, or None."""
         name, objects, campaigns = "rawe-sim", self.simulator, SIM_FAULTS
         if changed and changed.stem.startswith("rawe_group"):
             name, objects, campaigns = "rawe-sim-group", self.group_simulator, (None,)
@@ -194,14 +194,15 @@ class Laboratory:
         return found and f"{name}: {found}"
 
     def hunt(self, folder, changed=None):
-        """Who finds a changed object of core; None: nobody, as it must be where none is changed."""
+        """The test that finds a changed object of core; None: no test, which is required if no
+        object is changed."""
         for name in self.suspects(changed.stem.removeprefix("rawe_") if changed else ""):
             if self.run_unit(name, folder, [changed] if changed else []):
                 return f"test_{name}"
         return self.run_simulators(folder, changed)
 
     def attempt(self, mutant):
-        """Who finds a mutant; None: nobody. "": it does not compile."""
+        """The test that finds a mutant; None: no test; "": it does not compile."""
         with tempfile.TemporaryDirectory(dir=self.folder) as name:
             folder = Path(name)
             if mutant.source == COLL:
@@ -215,7 +216,7 @@ class Laboratory:
 
 
 def hunt_coll(mutant, folder):
-    """The same of coll/rawe, whose source its unit test includes."""
+    """The test that finds a mutant of coll/rawe, whose source the unit test includes."""
     copy = folder / mutant.source.relative_to(ROOT)
     copy.parent.mkdir(parents=True)
     copy.write_text(mutant.text, encoding="utf-8")
@@ -234,7 +235,7 @@ def hunt_coll(mutant, folder):
 
 
 def draw(seed, files):
-    """Mutants of all sources in random order, each line at most once."""
+    """Mutants of all sources in random order, at most one for each line."""
     sources = sorted([*CORE.rglob("*.c"), COLL])
     chosen = [one for one in sources if not files or any(name in str(one) for name in files)]
     all_mutants = [

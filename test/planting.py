@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Builds tests of core from a changed source: for bugs that are planted, and for mutants."""
+"""Build tests of core with a changed source, for planted bugs and for mutants."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ def fail(text):
 
 
 def run(command, seconds=None, limits=LIMITS):
-    """A command's status and output, in bounded memory. Status None: it took too long."""
+    """Run a command with limited memory. Returns status and output; status None: timeout."""
     with subprocess.Popen(
         [*limits, *(str(word) for word in command)],
         stdout=subprocess.PIPE,
@@ -34,19 +34,19 @@ def run(command, seconds=None, limits=LIMITS):
             output, _ = process.communicate(timeout=seconds)
             return process.returncode, output.decode(errors="replace")
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # a simulator's runs are processes, too
+            os.killpg(process.pid, signal.SIGKILL)  # including the processes of a simulator's runs
             return None, ""
 
 
 def compile_file(source, target, includes, flags=()):
-    """The compiler's complaint; empty if there is none."""
+    """Compile a source. Returns the compiler's errors, or "" on success."""
     command = [os.environ.get("CC", "cc"), *CFLAGS, *(f"-I{i}" for i in includes), *flags]
     status, output = run([*command, "-c", source, "-o", target])
     return output if status != 0 else ""
 
 
 def compile_all(folder, sources, includes):
-    """Objects in the folder, by name of their source."""
+    """Compile sources into the folder. Returns the objects by name of their source."""
     objects = {source.name: folder / f"{source.stem}.o" for source in sources}
 
     def compile_one(source):
@@ -60,7 +60,7 @@ def compile_all(folder, sources, includes):
 
 
 def compile_simulator(folder, core=CORE, simulator=(SIM, NET)):
-    """Objects of core and the folders and files of a simulator, by name of their source."""
+    """Compile core and a simulator's folders and files; see compile_all."""
     sources = sorted({*core.rglob("*.c"), *(PATH.glob("rawe_path.c") if core == CORE else ())})
     for where in simulator:
         sources += sorted(where.glob("*.c")) if where.is_dir() else [where]
@@ -68,7 +68,7 @@ def compile_simulator(folder, core=CORE, simulator=(SIM, NET)):
 
 
 def compile_own_simulator(folder, name):
-    """The same of a simulator that has a folder of its own."""
+    """Compile core and a simulator with its own folder; see compile_all."""
     folder.mkdir()
     return compile_simulator(
         folder, simulator=[SIM / name, SIM / "driver", SIM / "sim_event.c", NET]
@@ -76,7 +76,7 @@ def compile_own_simulator(folder, name):
 
 
 def link(target, words):
-    """Link objects, libraries and options; ends with the linker's complaint."""
+    """Link objects, libraries and options; exit with the linker's errors if that fails."""
     status, output = run([os.environ.get("CC", "cc"), *CFLAGS, *words, "-o", target])
     if status != 0:
         fail(f"{target.name} does not link:\n{output}")
@@ -88,7 +88,7 @@ def link_simulator(target, objects):
 
 
 def hunt(program, seeds, faults=None, seconds=None):
-    """What a simulator finds first: a line about a seed, or how it ended; None: nothing."""
+    """A simulator's first finding: a line about a seed, or the way it ended; None: nothing."""
     command = [program, "--seeds", f"1:{seeds}", "--failures", "1", "--no-shrink"]
     status, output = run([*command, *(["--faults", faults] if faults else [])], seconds)
     if status is None:

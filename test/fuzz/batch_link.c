@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The bulk link without a packet socket: see batch_link.h. Its ring is one slot of ours, its queue
- * a pair of sockets.
+ * The bulk link without a packet socket: see batch_link.h. Its ring is a single slot in our memory,
+ * its queue a pair of sockets.
  */
 #include "core/base/rawe_sum16.h"
 #include "batch_link.h"
@@ -14,16 +14,16 @@
 #include "fuzz.h"
 #include "linux/packet/rawe_packet.h"
 
-/** Where the Ethernet header lies in a slot, behind the kernel's own and the virtio header. */
+/** Offset of the Ethernet header in a slot, after the kernel's own header and the virtio header. */
 #define SLOT_FRAME_AT 96u
-/** What of a packet a slot holds, as with an MTU of 1500. */
+/** Bytes of a packet in a slot, for an MTU of 1500. */
 #define SLOT_DATA_BYTES 1510u
 
 static uint64_t slot_memory[(SLOT_FRAME_AT + SLOT_DATA_BYTES + 7) / 8];
 static struct rawe_packet bulk;
 static int far_fd = -1;
 
-/** As rawe_port_open leaves it. */
+/** Set the link up like rawe_port_open. */
 static void open_link(void)
 {
     static uint8_t scratch[RAWE_PACKET_SCRATCH_BYTES];
@@ -52,7 +52,10 @@ static void put16(uint8_t *out, size_t value)
     out[1] = (uint8_t)value;
 }
 
-/** What is in front of the data; the filter has seen to the EtherType and the kernel to the rest. */
+/**
+ * Write all headers before the data. The EtherType is right because of the filter, the other fields
+ * of the envelope because of the kernel.
+ */
 static void write_envelope(struct rawe_envelope *envelope, const struct batch_link_packet *packet)
 {
     uint8_t *ip = envelope->packet + RAWE_ETH_HEADER_BYTES;

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Shared parts of the fuzz targets: reading the fuzzer's bytes, failing, guarded memory, and the
- * format that tells the mutator where fields are.
+ * input format from which the mutator knows the places of fields.
  *
  * A target is one function, LLVMFuzzerTestOneInput. Linked with libFuzzer, it is fuzzed (see
  * `run`); linked with fuzz_main.c, it is an ordinary program that replays files and needs no clang.

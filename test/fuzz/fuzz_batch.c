@@ -18,12 +18,12 @@
 #include "batch_link.h"
 
 enum operation {
-    BATCH,  /**< what the packets that follow are of */
-    PACKET, /**< some of its frames, honest or not, through the link */
-    DIRECT, /**< the same to the engine, with lengths that are not its own */
+    BATCH,  /**< choose the batch of the packets that follow */
+    PACKET, /**< pass some of its frames, honest or not, through the link */
+    DIRECT, /**< pass some of its frames to the engine, with wrong lengths */
     PLACE,  /**< only ask for a place */
-    HANDLE, /**< take a region back and register it again */
-    DEFER,  /**< the owner leaves, or is back */
+    HANDLE, /**< deregister a region and register it again */
+    DEFER,  /**< let the owner leave, or return */
     PROGRESS,
     OPERATIONS
 };
@@ -31,7 +31,7 @@ enum operation {
 const unsigned fuzz_operations = OPERATIONS, fuzz_steps_max = 100;
 
 #define REGIONS 3u
-/** In a bundle, the bytes from one message to the next. */
+/** Distance of messages in a bundle. */
 #define BUNDLED_BYTES 64u
 #define KEY 0x1234u
 #define PORT 7u
@@ -49,7 +49,7 @@ static struct world {
     uint8_t *regions[REGIONS];
     uint32_t index[REGIONS];
     uint64_t key[REGIONS];
-    struct rawe_batch batch; /**< what packets are of; its `at_bytes` is not used */
+    struct rawe_batch batch; /**< batch of the packets; its `at_bytes` is not used */
     uint64_t delivered_bytes;
 } world;
 
@@ -79,7 +79,7 @@ static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const ui
                "a message longer than a frame and than any message may be");
     fuzz_delete(fuzz_copy(data, len_bytes));
     to->delivered_bytes += len_bytes;
-    if (tag % 8 == 7) { /* the program takes memory back when it hears of something */
+    if (tag % 8 == 7) { /* the program deregisters memory in the callback */
         rawe_handle_deregister(&to->handles, to->index[0], to->key[0]);
     }
 }
@@ -157,7 +157,7 @@ static void start(struct fuzz_input *head)
     }
 }
 
-/** The peer asks for a connection, and answers ours: from now on frames are taken. */
+/** Receive the peer's CONNECT and its reply to ours: the connection is open then. */
 static void connect_peer(void)
 {
     for (unsigned reply = 0; reply < 2; reply++) {
@@ -224,14 +224,14 @@ static void make_batch(const struct fuzz_step *step)
     }
 }
 
-/** The data of a packet, which begins at an offset of the batch. */
+/** Write a packet's data, beginning at an offset in the batch. */
 static void write_data(uint8_t *out, size_t at_bytes, size_t data_bytes)
 {
     const struct rawe_fragment *fragment = &world.batch.fragment;
     const uint8_t *pattern = rawe_conn_batch_pattern();
     uint64_t offset = fragment->offset + at_bytes;
     uint8_t message[RAWE_FRAGMENT_MESSAGE_BYTES];
-    /* With some tags, messages go beyond the next one's beginning. */
+    /* With odd tags, messages overlap the next one. */
     const struct rawe_fragment bundled = {
         .kind = RAWE_FRAGMENT_MESSAGE,
         .tag = fragment->tag,
@@ -250,8 +250,8 @@ static void write_data(uint8_t *out, size_t at_bytes, size_t data_bytes)
 }
 
 /**
- * Some frames of the batch as a packet: `a` says which, the last of them is shorter by `short_bytes`
- * if it is not to be as long as the others. The caller frees the data.
+ * Make a packet of the frames of the batch that `a` chooses; the last one is shorter by
+ * `short_bytes`. The caller frees the data.
  */
 static void cut(const struct fuzz_step *step, size_t short_bytes, struct batch_link_packet *packet)
 {
@@ -271,7 +271,7 @@ static void cut(const struct fuzz_step *step, size_t short_bytes, struct batch_l
     packet->data_bytes = data_bytes;
 }
 
-/** A place may be written, all of it. */
+/** Ask the engine for a place, and write all of it. */
 static uint8_t *place(void *context, const uint8_t *source_mac, const uint8_t *head,
                       size_t head_bytes, size_t data_bytes)
 {
@@ -284,7 +284,7 @@ static uint8_t *place(void *context, const uint8_t *source_mac, const uint8_t *h
     return at;
 }
 
-/** Where the last packet was received. */
+/** Place of the last packet. */
 static uint8_t *placed;
 
 static uint8_t *place_packet(void *context, const uint8_t *source_mac, const uint8_t *head,
@@ -297,7 +297,7 @@ static uint8_t *place_packet(void *context, const uint8_t *source_mac, const uin
 static void receive(void *context, const uint8_t *source_mac, const uint8_t *head,
                     size_t head_bytes, const uint8_t *data, size_t data_bytes)
 {
-    /* Exactly what there is, so that a read beyond it is seen. */
+    /* Memory of exactly its length, so that a read beyond is detected. */
     uint8_t *head_copy = fuzz_copy(head, head_bytes);
     uint8_t *data_copy = data == placed ? NULL : fuzz_copy(data, data_bytes);
     rawe_engine_receive_batch(context, source_mac, head_copy, head_bytes,
@@ -326,7 +326,7 @@ static void receive_packet(const struct fuzz_step *step)
     fuzz_delete((void *)(uintptr_t)packet.data);
 }
 
-/** A part of the header; data of another length than belongs to it. */
+/** Pass a part of the header, and data of a wrong length, to the engine. */
 static void receive_directly(const struct fuzz_step *step)
 {
     struct batch_link_packet packet = {0};

@@ -1,15 +1,15 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Fuzz target `decode`: every decoder that is given bytes from the wire, on its own: headers,
- * fragments, group headers, batch headers, CONNECT, PING, checksums, and the responder's way with a frame.
+ * Fuzz target `decode`: each decoder of bytes from the wire, alone: headers, fragments, group
+ * headers, batch headers, CONNECT, PING, checksums; and the responder's handling of a frame.
  *
- * Input: one byte that says what the others are, then those. A batch header has in front of it how
- * many bytes of data are behind it, 2 bytes.
+ * Input: one byte with the kind of the others, then those. A batch header follows 2 bytes with the
+ * length of its data.
  */
 
-/* First, as it says which extensions of the C library it wants. For handle_frame, which is all that
- * the responder's thread does with a frame. */
+/* For handle_frame, which does all that the responder does with a frame. It must come first because
+ * it selects extensions of the C library. */
 #include "linux/probe/rawe_responder.c"
 
 #include <string.h>
@@ -90,7 +90,7 @@ static void check_fragments(const uint8_t *payload, size_t len_bytes)
     FUZZ_CHECK(sum <= len_bytes * 255, "more data than bytes");
 }
 
-/** What a GET or an ATOMIC says survives decoding and encoding. */
+/** Check that the request of a GET or an ATOMIC survives decoding and encoding. */
 static void check_request(const uint8_t *data, size_t len_bytes)
 {
     struct rawe_request request, again;
@@ -119,7 +119,7 @@ static void check_checksum(const uint8_t *bytes, size_t len_bytes)
     FUZZ_CHECK(rawe_checksum_decode(written) == whole, "a checksum did not survive encoding");
 }
 
-/** Messages that share a group's frame, and fill it. */
+/** Check messages that share a group's frame. */
 static void check_shared(const uint8_t *shared, uint32_t len_bytes)
 {
     uint8_t *payload = fuzz_copy(shared, len_bytes), *again = fuzz_copy(shared, len_bytes);
@@ -137,7 +137,7 @@ static void check_shared(const uint8_t *shared, uint32_t len_bytes)
     fuzz_delete(again);
 }
 
-/** A frame of a group: its type is none of those that check_frame goes on with. */
+/** Check a frame of a group, whose type check_frame does not know. */
 static void check_group(const uint8_t *frame, size_t len_bytes)
 {
     struct rawe_group_header header;
@@ -158,7 +158,7 @@ static void check_group(const uint8_t *frame, size_t len_bytes)
     }
 }
 
-/** A control message of a group. */
+/** Check a control message of a group. */
 static void check_control(const uint8_t *message, size_t len_bytes)
 {
     struct rawe_group_control control;
@@ -178,7 +178,7 @@ static void check_control(const uint8_t *message, size_t len_bytes)
                "a control message did not survive decoding and encoding");
 }
 
-/** A frame behind its Ethernet header. */
+/** Check a frame, without its Ethernet header. */
 static void check_frame(const uint8_t *frame, size_t len_bytes)
 {
     struct rawe_header header;
@@ -195,7 +195,7 @@ static void check_frame(const uint8_t *frame, size_t len_bytes)
     rawe_header_encode(bytes, &header);
     FUZZ_CHECK(memcmp(bytes, frame, sizeof(bytes)) == 0,
                "a header did not survive decoding and encoding");
-    /* Exactly the payload, so that a read beyond it is seen. */
+    /* Memory of exactly the payload's length, so that a read beyond is detected. */
     uint8_t *payload = fuzz_copy(frame + RAWE_HEADER_BYTES, header.payload_bytes);
     check_fragments(payload, header.payload_bytes);
     check_request(payload, header.payload_bytes);
@@ -213,7 +213,7 @@ static uint32_t number_at(const uint8_t *in, unsigned bytes)
     return value;
 }
 
-/** The frames are those that the data is cut into, and lie inside of their batch. */
+/** Check that the frames are those of the data, and lie within their batch. */
 static void check_frames(const struct rawe_batch *batch, const uint8_t *head, size_t data_bytes)
 {
     uint32_t segment_bytes = batch->segment_bytes;
@@ -267,7 +267,7 @@ static void check_same(const struct rawe_batch *batch, const struct rawe_batch *
         "a batch's fragment did not survive");
 }
 
-/** Each frame of a packet stands alone, when it has not been merged. */
+/** Check that each frame of a packet, alone, decodes to the same part of the batch. */
 static void check_cut(const struct rawe_batch *batch, const uint8_t *head, size_t data_bytes)
 {
     for (uint32_t i = 0; i < batch->frames; i++) {
@@ -291,7 +291,7 @@ static void check_cut(const struct rawe_batch *batch, const uint8_t *head, size_
     }
 }
 
-/** Encode the batch that a packet is from, and decode the packet again. */
+/** Encode the batch of a packet, and decode the packet again. */
 static void check_encoded(const struct rawe_batch *batch, const uint8_t *head, size_t data_bytes)
 {
     struct rawe_batch whole = *batch;
@@ -314,7 +314,7 @@ static void check_encoded(const struct rawe_batch *batch, const uint8_t *head, s
                "a batch did not survive encoding");
 }
 
-/** The same of a batch of a group: each frame stands alone, and is what is encoded for it. */
+/** Check that each frame of a group's batch, alone, decodes the same and survives encoding. */
 static void check_group_batch(const uint8_t *head, size_t head_bytes, size_t data_bytes)
 {
     struct rawe_group_header header;
@@ -347,7 +347,7 @@ static void check_group_batch(const uint8_t *head, size_t head_bytes, size_t dat
     }
 }
 
-/** A packet's header, behind the number of bytes that follow it. */
+/** Check a batch header that follows the length of its data. */
 static void check_batch(const uint8_t *bytes, size_t len_bytes)
 {
     if (len_bytes < 2) {
@@ -373,7 +373,7 @@ static void check_batch(const uint8_t *bytes, size_t len_bytes)
     fuzz_delete(head);
 }
 
-/** The responder gets a frame; its socket is none, so that answers go nowhere. */
+/** rawe_port_kind.transmit of a responder whose answers are discarded. */
 static unsigned transmit_nowhere(void *port, const struct rawe_frame *frames, unsigned count)
 {
     return count;
@@ -396,7 +396,7 @@ static void check_responder(const uint8_t *bytes, size_t len_bytes)
             struct rawe_watch *watch = rawe_responder_watch(&responder, &to);
             FUZZ_CHECK(watch == responder.watches[i], "probes are not numbered from 0 on");
             watch->asked_bytes = RAWE_PING_BYTES + 8 * i;
-            /* In place of the random one: inputs must mean the same in every run. */
+            /* Not random: inputs must mean the same in every run. */
             watch->token = 1ull << 63 | i;
         }
     }

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The mutator of target `decode`: changes single fields of frames and fragments and mostly sets
- * right what a decoder would refuse at first sight: the version, and the lengths.
+ * The mutator of target `decode`: changes single fields of frames and fragments, and mostly
+ * corrects the version and the lengths, which a decoder checks first.
  */
 #include "fuzz.h"
 
@@ -10,7 +10,7 @@
 
 #include "base/rawe_wire.h"
 
-/** Where fields lie behind the header of a frame, of a fragment, of CONNECT and PING. */
+/** A field of a frame's header, of a fragment, of CONNECT and PING, or of a batch header. */
 struct field {
     uint8_t offset;
     uint8_t bytes;
@@ -53,7 +53,7 @@ static void change_field(uint8_t *at, size_t room, const struct field *field, ui
     write_number(at + field->offset, field->bytes, value);
 }
 
-/** Put right what makes a batch header one, and mostly that its numbers add up. */
+/** Make the bytes a batch header whose numbers mostly add up. */
 static void mend_batch(uint8_t *data, uint64_t *random)
 {
     uint8_t *head = data + 3;

@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Fuzz target `helper`: what rawe-socket-helper is given by its callers, and its access list.
+ * Fuzz target `helper`: requests to rawe-socket-helper, and its access list.
  *
- * Input: one byte that says what the others are. REQUEST: 2 bytes with the length that was
- * received, then the request, as far as it is not 0. LIST: the text of an access list.
+ * Input: one byte with the kind of the others. REQUEST: 2 bytes with the received length, then the
+ * request, whose missing rest is 0. LIST: the text of an access list.
  */
 #define _GNU_SOURCE
 #include <grp.h>
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <syslog.h>
 
-/* No name service and no log: inputs must mean the same everywhere. */
+/* No name service and no log, so that inputs mean the same everywhere. */
 #define getpwnam(name) fuzz_no_user(name)
 #define getgrnam(name) fuzz_no_group(name)
 #define syslog fuzz_log
@@ -43,10 +43,10 @@ enum subject { REQUEST, LIST, SUBJECTS };
 
 #define UID 4711
 #define GID 4712
-/** Of no user: no list can name them. */
+/** Of no user: no list can contain it. */
 #define NO_ID UINT32_MAX
 
-/** Each jump of a program ends within it, and each path with an answer. */
+/** Check that each jump of a program ends within it, and each path with an answer. */
 static void check_program(const struct sock_filter *program, unsigned length)
 {
     FUZZ_CHECK(length > 0 && length <= BPF_MAXINSNS &&
@@ -64,7 +64,7 @@ static void check_program(const struct sock_filter *program, unsigned length)
     }
 }
 
-/** What has been found good must be safe to use, and to log. */
+/** Check that a valid request is safe to use and to log. */
 static void check_good(const struct rawe_helper_request *request)
 {
     struct sock_filter program[RAWE_FANOUT_PROGRAM_MAX(RAWE_FANOUT_PLACES_MAX)];
@@ -112,7 +112,7 @@ static void check_request_bytes(const uint8_t *bytes, size_t len_bytes)
     fuzz_delete(request);
 }
 
-/** What a list says to a caller. */
+/** Return the decision of an access list about a caller. */
 static enum rawe_helper_status permitted(uint8_t *text, size_t len_bytes, uid_t uid, gid_t gid)
 {
     const struct rawe_helper_request request = {
@@ -161,7 +161,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
     return 0;
 }
 
-/** Change a field of a request, which mostly keeps its length; anything in a list. */
+/** Change a field of a request, mostly with the right length; or anything in a list. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t len_bytes, size_t max_bytes, unsigned seed)
 {
     static const struct {

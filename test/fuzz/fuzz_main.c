@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A fuzz target without libFuzzer: replays the files and folders it is given, then, if asked to,
- * inputs made from them by the target's own mutator. For compilers that have no libFuzzer.
+ * A fuzz target without libFuzzer, for compilers that lack it: replays files and folders and, if
+ * requested, inputs made from them by the target's own mutator.
  */
 #include "fuzz.h"
 
@@ -75,7 +75,7 @@ static void add(const char *path)
     free(entries);
 }
 
-/** What libFuzzer's own mutator would do, in its simplest form. */
+/** A simple substitute for libFuzzer's mutator. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t len_bytes, size_t max_bytes)
 {
     static uint64_t random = 1;
@@ -96,7 +96,7 @@ static void run(const uint8_t *data, size_t len_bytes)
     fuzz_delete(copy);
 }
 
-/** Keeps the input on disk before it is run, so that a crash can be replayed. */
+/** Write the input to disk before it is run, so that a crash can be replayed. */
 static void write_input(const char *path, const uint8_t *data, size_t len_bytes)
 {
     FILE *file = fopen(path, "wb");
@@ -105,7 +105,9 @@ static void write_input(const char *path, const uint8_t *data, size_t len_bytes)
     }
 }
 
-/** Each is written to `keep` before it runs; what is there afterwards is the one that failed. */
+/**
+ * Run mutants. Each is first written to `keep`, which afterwards holds the one that failed, if any.
+ */
 static void run_mutants(unsigned long count, unsigned seed, const char *keep)
 {
     uint8_t *data = fuzz_new(INPUT_BYTES_MAX);

@@ -23,7 +23,7 @@
 #define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
 #endif
 
-/** On each side; a multiple of 8, which is what the sanitizer's shadow can tell apart. */
+/** On each side; a multiple of 8, the granularity of the sanitizer's shadow memory. */
 #define GUARD_BYTES 64u
 #define GUARD_BYTE 0xA5u
 
@@ -47,7 +47,7 @@ void fuzz_delete(void *memory)
 
 uint8_t *fuzz_copy(const void *bytes, size_t len_bytes)
 {
-    /* Of length 0 too: a pointer to which nothing belongs. */
+    /* With length 0 as well: a pointer to no memory at all. */
     uint8_t *copy = malloc(len_bytes);
     FUZZ_CHECK(copy != NULL || len_bytes == 0, "this machine has no memory left for the fuzzer");
     if (len_bytes != 0) {

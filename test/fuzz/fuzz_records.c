@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The mutator of scripts: it moves, repeats and removes whole records and changes single fields, so
- * that what was meaningful mostly stays so.
+ * that scripts mostly keep their meaning.
  */
 #include "fuzz.h"
 
@@ -53,7 +53,7 @@ static void change_field(uint8_t *record, uint64_t *random)
     case 2:
         record[at] = (uint8_t)(record[at] + fuzz_random(random) % 9 - 4);
         break;
-    case 3: /* a field of 16 bits, such as lie at even offsets */
+    case 3: /* a field of 16 bits, which has an even offset */
         at &= ~1u;
         room = FUZZ_STEP_BYTES - at;
         memcpy(record + at, &value, room < 2 ? room : 2);
@@ -85,7 +85,7 @@ static void insert_record(struct script *script, uint64_t *random)
     new_record(record_at(script, index), random);
 }
 
-/** A run of records again, at another place. */
+/** Copy a run of records to another place. */
 static void repeat_records(struct script *script, uint64_t *random)
 {
     uint8_t copy[8 * FUZZ_STEP_BYTES];

@@ -12,7 +12,7 @@
 #include "net_packet.h"
 #include "base/rawe_crc32c.h"
 
-/** As in an IPv4 header. */
+/** EtherType of IPv4. */
 #define BATCH_ETHERTYPE 0x0800u
 
 static void write_number(uint8_t *out, unsigned bytes, uint64_t value)
@@ -41,13 +41,13 @@ static void fill(uint8_t *out, const struct net_forgery *forgery, size_t len_byt
     }
 }
 
-/** One bit of a number is wrong, which one is chosen. */
+/** Return the bit of a number to flip. */
 static uint64_t flipped(const struct net_forgery *forgery, unsigned bits)
 {
     return 1ull << (forgery->place ^ forgery->numbers) % bits;
 }
 
-/** A fragment of which the victim may take some. */
+/** Return a fragment that the victim may accept, at least in part. */
 static struct rawe_fragment describe(const struct rawe_conn *victim,
                                      const struct net_memory *memory,
                                      const struct net_forgery *forgery)
@@ -99,7 +99,7 @@ static size_t forge_fragment(const struct rawe_conn *victim, const struct net_me
     fill(out + len_bytes, forgery, data_bytes);
     len_bytes += data_bytes;
     if (fragment.kind == RAWE_FRAGMENT_MESSAGE && has(forgery, NET_FORGE_MORE)) {
-        /* A second one behind it, as long as the numbers say. */
+        /* Append a second message, whose length the forgery chooses. */
         len_bytes = rawe_fragment_pad(len_bytes);
         fragment.data_bytes = (uint16_t)(forgery->place % 300);
         len_bytes += rawe_fragment_encode(out + len_bytes, &fragment);
@@ -122,7 +122,7 @@ static size_t forge_slice(const struct net_forgery *forgery, uint8_t *out)
     return RAWE_SLICE_BYTES + data_bytes;
 }
 
-/** The peer of the connection, or one like it. */
+/** Write a CONNECT of the connection's peer, or of a similar one. */
 static size_t forge_identity(const struct rawe_conn *victim, const struct net_forgery *forgery,
                              uint8_t *out)
 {
@@ -168,7 +168,7 @@ static size_t forge_sack(const struct net_forgery *forgery, uint8_t *out)
     return len_bytes;
 }
 
-/** What follows the header in a frame of that type. Returns its length. */
+/** Write the payload of a frame of this type. Returns its length. */
 static size_t forge_payload(const struct rawe_conn *victim, const struct net_memory *memory,
                             const struct net_forgery *forgery, uint8_t type, uint8_t *out)
 {
@@ -202,7 +202,9 @@ static size_t forge_payload(const struct rawe_conn *victim, const struct net_mem
     return len_bytes;
 }
 
-/** The same with a batch header: some frames of a batch, which need not be all of it. */
+/**
+ * Write a packet with a batch header and some frames of a batch, perhaps all. Returns its length.
+ */
 static uint32_t forge_batch(const struct rawe_conn *victim, const struct net_memory *memory,
                             const struct net_forgery *forgery, const struct rawe_header *header,
                             uint8_t *out)
@@ -235,7 +237,7 @@ static uint32_t forge_batch(const struct rawe_conn *victim, const struct net_mem
     return NET_BATCH_HEAD_BYTES + (uint32_t)data_bytes;
 }
 
-/** Five bits choose them. RESENT means nothing on a control frame, which may say FINALIZING. */
+/** Return flags chosen by five bits. Control frames get FINALIZING instead of RESENT. */
 static uint8_t choose_flags(const struct net_forgery *forgery, uint8_t type)
 {
     uint8_t flags = (uint8_t)(forgery->what >> 7 & 31 & RAWE_FLAGS_KNOWN);
@@ -284,7 +286,7 @@ uint32_t net_forge(const struct rawe_conn *victim, const struct net_memory *memo
     return len_bytes;
 }
 
-/** Make the checksum fit again, if there is room for it. */
+/** Correct the checksum, if the frame has room for one. */
 static void set_checksum(uint8_t *bytes, uint32_t len_bytes)
 {
     struct rawe_header header;
@@ -300,13 +302,13 @@ static void set_checksum(uint8_t *bytes, uint32_t len_bytes)
     }
 }
 
-/** Where a field lies behind the Ethernet header. */
+/** A field, by its offset after the Ethernet header. */
 struct field {
     uint8_t offset, bytes;
     bool relative; /**< `value` is added, not set */
 };
 
-/** Of a frame; the first ones are the header's. */
+/** Fields of a frame; those of the header come first. */
 static const struct field frame_fields[] = {
     {0, 1, false},  {1, 1, false},  {8, 4, true},   {12, 4, true},  {16, 4, true},  {20, 2, false},
     {22, 2, false}, {24, 1, false}, {25, 1, false}, {26, 2, false}, {28, 4, true},  {32, 4, true},
@@ -314,7 +316,7 @@ static const struct field frame_fields[] = {
     {48, 8, true},  {26, 2, true},  {20, 2, true},  {2, 2, true},   {4, 4, true},
 };
 
-/** Of a batch header. */
+/** Fields of a batch header. */
 static const struct field batch_fields[] = {
     {0, 2, true},  {2, 2, true},   {4, 4, true},   {8, 4, true},   {14, 2, false}, {14, 2, true},
     {20, 2, true}, {24, 1, false}, {25, 1, false}, {26, 1, false}, {27, 1, true},  {28, 4, true},
@@ -345,7 +347,7 @@ static void change_field(uint8_t *at, const struct field *field, bool has_versio
         }
         number = before + value;
     }
-    if (has_version) { /* the version stays */
+    if (has_version) { /* keep the version */
         number = RAWE_WIRE_VERSION << 4 | (value & 0x0F);
     }
     write_number(at, field->bytes, number);

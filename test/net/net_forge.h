@@ -12,7 +12,7 @@
 /** Maximum length of a forged frame. */
 #define NET_FORGED_BYTES_MAX 4096u
 
-/** What is wrong with a forgery, apart from its numbers. */
+/** The wrong property of a forgery, in addition to its numbers. */
 enum net_deceit {
     NET_DECEIT_NONE,
     NET_DECEIT_UNKNOWN_PEER, /**< key or port is not the victim's: it must change nothing */
@@ -48,8 +48,8 @@ struct net_memory {
 };
 
 /**
- * Write a frame with a valid header and hostile fields to `out`, as the peer of the victim's
- * connection would send it. Returns its length.
+ * Write a frame with a valid header and hostile fields to `out`; it seems to come from the peer of
+ * the victim's connection. Returns its length.
  */
 uint32_t net_forge(const struct rawe_conn *victim, const struct net_memory *memory,
                    const struct net_forgery *forgery, uint8_t *out);

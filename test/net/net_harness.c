@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What a harness need not provide: see net_harness.h.
+ * Defaults of a harness's functions: see net_harness.h.
  */
 #include "net_harness.h"
 

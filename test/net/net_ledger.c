@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What was sent, and what must arrive: see net_ledger.h.
+ * The ledger of sent messages: see net_ledger.h.
  */
 #include "net_ledger.h"
 
@@ -36,7 +36,7 @@ static bool same_process(struct net_process a, struct net_process b)
     return a.index == b.index && a.life == b.life;
 }
 
-/** Does it have to arrive? */
+/** Return true if the message must still arrive. */
 static bool is_due(const struct net_message *message)
 {
     return message->submitted && !message->excused && !message->delivered && !message->put;
@@ -59,7 +59,7 @@ bool net_ledger_may_be_deferred(const struct net_message *message)
            receiver->deferral->fragments_wait;
 }
 
-/** Do batches leave by any of the routes to the process? */
+/** Return true if any route to the process sends batches. */
 static bool may_send_batches(struct rawe_peer *peer)
 {
     struct rawe_peer *each = peer;
@@ -73,8 +73,8 @@ static bool may_send_batches(struct rawe_peer *peer)
 }
 
 /**
- * May it be complete before it has been delivered, because the engine has copied it? The path may have
- * been found to carry less since.
+ * Return true if the message may be complete before delivery, because the engine may have copied
+ * it. The path's MTU may have shrunk since then, so the limit is the engine's.
  */
 static bool can_be_copied(const struct net_message *message)
 {
@@ -91,8 +91,9 @@ static bool can_be_copied(const struct net_message *message)
 }
 
 /**
- * Does "done" mean that it has been delivered? Also where connections were closed meanwhile; but a
- * process that has died, or that keeps messages for its program, may have had it and lost it.
+ * Return true if a completed message must have been delivered. This holds even if connections were
+ * closed meanwhile. But a receiver that has died or that defers messages may have received and lost
+ * it.
  */
 static bool must_be_delivered(const struct net_message *message)
 {
@@ -130,7 +131,7 @@ static void ended(struct net_message *message, enum rawe_status status, bool ear
     ledger->ended(message, status, early);
 }
 
-/** net_message.released: acknowledged, or never to be. */
+/** net_message.released: the message is acknowledged, or never will be. */
 static void released(struct net_message *message)
 {
     if (!message->excused) {
@@ -159,14 +160,14 @@ void net_ledger_withdraw(struct net_message *message)
     message->submitted = false;
 }
 
-/** Was it sent on this connection? */
+/** Return true if the message was sent on this connection. */
 static bool is_for(const struct net_route *route, const struct net_message *message)
 {
     return message->submitted && !message->put && message->lane == route->lane &&
            same_process(message->from, route->from) && same_process(message->to, route->to);
 }
 
-/** How many of the bytes are as they were sent. */
+/** Return the number of leading bytes that are as sent. */
 static size_t same_bytes(const struct net_message *message, const uint8_t *data, size_t len_bytes)
 {
     size_t skip = len_bytes >= NET_NUMBERED_BYTES ? NET_NUMBERED_BYTES : 0;
@@ -181,7 +182,7 @@ static bool is_exact(const struct net_message *message, uint8_t tag, const uint8
            same_bytes(message, data, len_bytes) == len_bytes;
 }
 
-/** The message with these bytes, or NULL. */
+/** Return the message with these bytes, or NULL. */
 static struct net_message *find(struct net_ledger *ledger, const struct net_route *route,
                                 uint8_t tag, const uint8_t *data, size_t len_bytes)
 {
@@ -194,10 +195,10 @@ static struct net_message *find(struct net_ledger *ledger, const struct net_rout
     }
     for (number = ledger->first_unsettled; number < ledger->count; number++) {
         struct net_message *message = ledger->messages[number];
-        /* One that the engine has not taken yet is not it, although its bytes are the same. */
+        /* Skip messages that the engine has not accepted yet, even with equal bytes. */
         if (!message->delivered && message->turn != 0 && is_for(route, message) &&
             is_exact(message, tag, data, len_bytes)) {
-            /* Of several with the same few bytes it is rather not one that may have been lost. */
+            /* Among several with the same few bytes, prefer one that cannot have been lost. */
             found = message;
             if (!message->excused) {
                 break;
@@ -207,7 +208,7 @@ static struct net_message *find(struct net_ledger *ledger, const struct net_rout
     return found;
 }
 
-/** Neither arrives any more nor waits for completion or its memory. */
+/** Return true if the message is complete, its memory is free, and it cannot arrive any more. */
 static bool is_settled(const struct net_message *message)
 {
     return message->completed && !message->held &&
@@ -222,7 +223,7 @@ static void skip_settled(struct net_ledger *ledger)
     }
 }
 
-/** The message may be delivered here, now for the first time, with these bytes. */
+/** Check that the message may be delivered on this route, with these bytes, for the first time. */
 static void check_due(const struct net_route *route, const struct net_message *message, uint8_t tag,
                       const uint8_t *data, size_t len_bytes)
 {
@@ -247,7 +248,7 @@ static void check_due(const struct net_route *route, const struct net_message *m
     }
 }
 
-/** The bulk lane takes messages sent in order or too long for a frame: none overtakes. */
+/** Check the order on the bulk lane, whose messages are ordered or too long for a frame. */
 static void check_order(const struct net_route *route, const struct net_message *message)
 {
     if (route->lane != RAWE_LANE_BULK || message->may_overtake) {
@@ -260,14 +261,14 @@ static void check_order(const struct net_route *route, const struct net_message 
     *route->next_in_order = message->number + 1;
 }
 
-/** Is this one sent before the other to the same process, and still to arrive? */
+/** Return true if the message was sent before `by`, to the same process, but has not arrived. */
 static bool is_overtaken(const struct net_message *message, const struct net_message *by)
 {
     return is_due(message) && message->turn != 0 && message->turn < by->turn &&
            same_process(message->from, by->from) && same_process(message->to, by->to);
 }
 
-/** Whatever the interfaces, lanes and losses, and whether the program was there. */
+/** Check the number of overtaken messages, over all interfaces and lanes. */
 static void check_overtaken(const struct net_ledger *ledger, const struct net_message *by)
 {
     uint32_t count = 0;

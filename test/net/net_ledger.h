@@ -59,8 +59,8 @@ void net_ledger_closed(struct net_ledger *ledger, const struct net_route *route,
 /** Excuse the loss of messages in flight from or to a process that is about to die. */
 void net_ledger_died(struct net_ledger *ledger, struct net_process process);
 /**
- * Record that a process is about to finalize: messages to it may be lost, and it gets no
- * completions for its own, which still must arrive unless the receiver finalizes, too.
+ * Record that a process is about to finalize. Messages to it may be lost, and it gets no
+ * completions for its own. These must still arrive, unless the receiver finalizes as well.
  */
 void net_ledger_finalizes(struct net_ledger *ledger, struct net_process process);
 /** Check that all required messages of a finalizing process have arrived before it leaves. */

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Messages on their way: see net_message.h.
+ * Messages of a harness: see net_message.h.
  */
 #include "net_message.h"
 
@@ -10,7 +10,7 @@
 #include "net_harness.h"
 #include "routes/rawe_balance.h"
 
-/** Behind the room for all of a message in its own memory: bytes that must not be touched. */
+/** Guard bytes after the room for a whole message, which nothing may write. */
 #define GUARD_BYTES 8u
 
 #define POISON 0xDBu
@@ -86,7 +86,7 @@ void net_message_lay_out(struct net_message *message, uint32_t first_bytes, bool
     net_delete(whole);
 }
 
-/** The engine must not read it any more. */
+/** Overwrite and free memory that the engine must no longer read. */
 static void spoil(uint8_t **memory, size_t len_bytes)
 {
     if (*memory != NULL) {
@@ -114,7 +114,9 @@ static void spoil_own(struct net_message *message)
     spoil(&message->own, message->own_bytes);
 }
 
-/** Only transmitted messages complete early: the sender may make no progress for long. */
+/**
+ * Check that all of an early complete message was sent: its sender may make no progress for long.
+ */
 static void check_transmitted(const struct net_message *message)
 {
     const struct rawe_send *send = &message->out.send;
@@ -159,7 +161,7 @@ static void message_complete(struct rawe_message *out, enum rawe_status status)
     end((struct net_message *)(void *)out, status, out->completed_early);
 }
 
-/** rawe_message.release: acknowledged, or never to be. */
+/** rawe_message.release: the message is acknowledged, or never will be. */
 static void message_release(struct rawe_message *out)
 {
     struct net_message *message = (struct net_message *)(void *)out;
@@ -186,7 +188,7 @@ static void put_done(struct rawe_operation *operation, enum rawe_status status)
     end(message, status, false);
 }
 
-/** It has just been taken. A copied one has got the newest number. */
+/** Record the turn of a message that was just accepted; a copied one got the newest number. */
 static void note_turn(struct net_message *message)
 {
     const struct rawe_order *order = message->peer->route.order;

@@ -11,10 +11,10 @@
 #include "conn/rawe_conn_control.h"
 #include "net_harness.h"
 
-/** Of the batch header, where TCP's sequence number is. */
+/** Offset of TCP's sequence number in a batch header. */
 #define AT_SEQUENCE 4u
 
-/** Copy the pieces one behind the other; they are as long as the frame says. */
+/** Concatenate the pieces, and check that their lengths add up to the frame's. */
 static void copy_pieces(const struct rawe_engine *engine, const struct rawe_frame *view,
                         uint8_t *out)
 {
@@ -78,7 +78,7 @@ uint32_t net_frame_forge(uint8_t *out, const struct rawe_engine *victim, const u
     return (uint32_t)rawe_frame_seal(out, header);
 }
 
-/** A packet must be what the decoder says it is, and keep to the limits of engine and link. */
+/** Check that a packet decodes to itself, and keeps the limits of engine and link. */
 static void check_batch(const struct rawe_engine *engine, const struct net_batch *batch)
 {
     const struct rawe_engine_config *config = &engine->config;

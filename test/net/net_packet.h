@@ -67,7 +67,7 @@ void net_batch_cut(const struct net_batch *batch, uint32_t index, uint8_t *out);
 void net_batch_cut_head(const struct net_batch *batch, uint32_t index, uint8_t *head);
 /** Decode the header of a packet of one frame. Returns false if it is invalid. */
 bool net_batch_header(const uint8_t *bytes, uint32_t len_bytes, struct rawe_header *header);
-/** Write TCP's checksum into a packet of one frame, as the sending device does. */
+/** Write TCP's checksum into a packet of one frame, like the sending device. */
 void net_batch_sum(uint8_t *bytes, uint32_t len_bytes);
 /** Return true if TCP's checksum is right, for packets that neither NIC nor kernel verified. */
 bool net_batch_sum_right(const uint8_t *bytes, uint32_t len_bytes);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Frames one by one: see net_wire.h.
+ * Single frames: see net_wire.h.
  */
 #include "net_wire.h"
 
@@ -39,7 +39,7 @@ void net_frame_free(struct net_frame *frame)
     }
 }
 
-/** The frame's bytes and header are known. */
+/** Put a frame, with its bytes and header, on the link. */
 static void put(const struct net_link *link, struct net_frame *frame)
 {
     frame->from = link->engine->config.vpid;

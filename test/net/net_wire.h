@@ -45,7 +45,7 @@ struct net_queue {
 };
 
 void net_queue_put(struct net_queue *queue, struct net_frame *frame);
-/** Take the first frame; NULL if there is none. */
+/** Take the first frame; NULL if the queue is empty. */
 struct net_frame *net_queue_take(struct net_queue *queue);
 void net_queue_clear(struct net_queue *queue);
 unsigned net_queue_count(const struct net_queue *queue);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Where the help's sentences begin, and the longest option that stands before one. */
+/** Column of the help's sentences; a longer option pushes its sentence to the right. */
 #define COLUMN 23
 
 static const char *program;

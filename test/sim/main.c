@@ -19,7 +19,7 @@ static struct sim_campaign campaign = {
     .shrink = true,
 };
 
-static bool single; /**< a run is asked for, not a campaign */
+static bool single; /**< one run, not a campaign */
 
 static bool read_seed(const struct option_row *row, const char *value)
 {
@@ -27,7 +27,7 @@ static bool read_seed(const struct option_row *row, const char *value)
     return option_u64(row, value);
 }
 
-/** "FIRST", or "FIRST:COUNT"; `*colon` becomes whether there is a count. */
+/** Read "FIRST" or "FIRST:COUNT"; sets `*colon` to whether a count is given. */
 static bool read_pair(const struct option_row *row, const char *value, uint64_t *first,
                       uint64_t *count, bool *colon)
 {

@@ -536,9 +536,9 @@ void sim_access_closed(struct sim *sim, uint32_t one, uint32_t other);
 void sim_access_died(struct sim_node *node);
 /** Take back the window of a process. */
 void sim_access_end(struct sim_node *node);
-/** Add up the progress of a node's GETs by target; it changes with all data received. 0: no GET. */
+/** Add up a node's GET progress by target. It changes whenever data arrives; 0: no GET. */
 void sim_access_progress(const struct sim_node *node, uint64_t *progress);
-/** At the quiet end, check that counters equal the sums of what was added. */
+/** Check, once all is quiet, that each counter holds the sum of all additions. */
 void sim_access_check(const struct sim *sim);
 void sim_access_free(struct sim *sim);
 
@@ -583,7 +583,7 @@ void sim_check_frame(struct sim_node *node, const struct rawe_header *header,
 void sim_check_node(struct sim_node *node);
 /** Check that giving up a connection after `silent_ns` of silence is justified. */
 void sim_check_failed(struct sim_channel *channel, uint64_t silent_ns);
-/** Check that the peer had reason to give up a connection, of which we have just learned. */
+/** Check, when we learn that the peer has given up a connection, that it had reason to. */
 void sim_check_given_up(struct sim_channel *channel);
 /** Return true if everything sent is settled and all nodes are quiet. */
 bool sim_check_quiet(struct sim *sim);

@@ -25,7 +25,7 @@
 #define CONSTANT_BYTES 200000u /* long enough for replies to be split among routes */
 #define BEHIND_BYTES 16u
 #define UNTOUCHED 0xC3u
-/** Content of memory that was taken back. */
+/** Content of memory that was deregistered and reused. */
 #define REUSED 0xA7
 
 /** Expected state of a word. */
@@ -69,7 +69,7 @@ struct sim_access {
     uint64_t result;
     uint8_t *got; /**< GET of constant memory */
     bool excused; /**< it may fail */
-    bool revoked; /**< memory was taken back: a PUT may complete without being executed */
+    bool revoked; /**< the memory was deregistered: a PUT may complete without effect */
     bool ended;
 };
 
@@ -202,7 +202,7 @@ static void excuse(struct sim_access *access)
     access->excused = true;
 }
 
-/** Return true if a channel between two nodes was given up, or closed recently, at either end. */
+/** Return true if the node has given up a channel to the peer, or its closing is not settled. */
 static bool doubtful(const struct sim_node *node, uint32_t peer)
 {
     bool found = false;
@@ -314,7 +314,7 @@ static void use_constant(struct sim_access *access, struct sim_random *random)
     access->operation.local = access->got;
 }
 
-/** Take back the window's memory, whose handle is no longer valid, and overwrite it. */
+/** Deregister the window's memory, overwrite and free it. */
 static void take_back(struct sim_node *node)
 {
     struct sim_window *window = node->window;
@@ -406,7 +406,7 @@ void sim_access_closed(struct sim *sim, uint32_t one, uint32_t other)
     }
 }
 
-/** Mark words as unknown that accesses of a dead source may still write. */
+/** Mark as unknown the words that a dead source's accesses may still write. */
 static void forget_source(struct sim_node *node)
 {
     struct sim *sim = node->sim;

@@ -1,15 +1,16 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Interfaces that get another address in mid-run, as a bond's do, and what the component does about it:
- * the host sends from the new one at once, and tells its peers; these ask there before they follow, and
- * seek a peer that is silent. A host still receives what is sent to the address that it published.
+ * Interfaces whose address changes during a run, like a bond's, and the component's reaction. The
+ * host sends from the new address at once, and announces it to its peers. They PING it before they
+ * follow, and look for a silent peer at its other addresses. A host still receives frames sent to
+ * the address that it published.
  */
 #include <string.h>
 
 #include "sim.h"
 
-/** Which byte of an address counts those that its interface has had. */
+/** The byte of an address that counts its interface's addresses. */
 #define COUNTING 2u
 
 #define COUNTED_MOST 63u
@@ -31,7 +32,7 @@ bool sim_address_takes(const struct sim_nic *nic, const uint8_t mac[RAWE_MAC_BYT
            memcmp(nic->published, mac, RAWE_MAC_BYTES) == 0;
 }
 
-/* ---- what happens ---- */
+/* ---- changes ---- */
 
 void sim_address_plan(struct sim *sim)
 {
@@ -43,7 +44,7 @@ void sim_address_plan(struct sim *sim)
         event.node = (uint32_t)sim_random_below(&random, sim->plan.nodes);
         event.value = sim_random_next(&random);
         sim_events_push(&sim->events, event);
-        if (sim_random_below(&random, 2) == 0) { /* another host, soon after that */
+        if (sim_random_below(&random, 2) == 0) { /* another host soon afterwards */
             event.at_ns += sim_random_scaled(&random, 1, 1000000);
             event.node = (uint32_t)sim_random_below(&random, sim->plan.nodes);
             sim_events_push(&sim->events, event);
@@ -75,7 +76,7 @@ void sim_address_change(struct sim *sim, struct sim_node *node, uint64_t choice)
     }
 }
 
-/** Has a connection that prefers the route failed? Then the process counts as lost. */
+/** Return true if a connection that prefers the route has failed: the process counts as lost. */
 static bool is_lost(const struct sim_node *node, const struct sim_peer *route)
 {
     const struct sim_channel *channel = node->channels;
@@ -86,7 +87,7 @@ static bool is_lost(const struct sim_node *node, const struct sim_peer *route)
     return channel != NULL;
 }
 
-/** Tell a peer; one that has only called, by the connections that there are. */
+/** Announce the address to a peer; if only the peer uses the route, by existing connections. */
 static void announce(struct sim_peer *route)
 {
     const struct sim_node *node = route->nic->node;
@@ -114,7 +115,7 @@ void sim_address_heed(struct sim_node *node)
     }
 }
 
-/* ---- where peers are ---- */
+/* ---- addresses of peers ---- */
 
 void sim_address_begin(struct sim_peer *route, const uint8_t published[RAWE_MAC_BYTES])
 {

@@ -1,12 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The program on a node: bursts of messages, requests with replies, and transfers as an MPI library
- * makes them (offer, grant, PUT, finish), some of them from inside the engine's callbacks.
+ * The program on a node: bursts of messages, requests with replies, and transfers like an MPI
+ * library's (offer, grant, PUT, finish), some of them from within the engine's callbacks.
  */
 #include "sim.h"
 
-/** Longest interval between attempts to send what the engine does not queue. */
+/** Longest interval between attempts to send a message that the engine rejects. */
 #define RETRY_MOST_NS 10000000u
 
 void sim_app_init(struct sim *sim, struct sim_node *node)
@@ -86,7 +86,7 @@ static void begin_operation(struct sim *sim, struct sim_node *node)
         return;
     }
     bool request = percent < sim->plan.transfer_percent + sim->plan.request_percent;
-    /* Messages that carry an argument are long enough to have a number. */
+    /* A message with an argument must be long enough to carry its number. */
     struct sim_message *message =
         sim_message_new(sim, request ? SIM_MESSAGE_REQUEST : SIM_MESSAGE_PLAIN, node->index, peer,
                         NULL, request && len_bytes < 8 ? 8 : len_bytes);
@@ -94,7 +94,7 @@ static void begin_operation(struct sim *sim, struct sim_node *node)
     sim_submit(sim, message);
 }
 
-/** Many messages of one length in a row to one peer, each of which nearly fills a frame. */
+/** Send one peer many messages of the same length, each of which may nearly fill a frame. */
 static void begin_streak(struct sim *sim, struct sim_node *node)
 {
     struct sim_app *app = &node->app;
@@ -134,7 +134,7 @@ void sim_app_resubmit(struct sim *sim, struct sim_node *node)
     app->retry_ns = node->local_ns + app->retry_wait_ns;
 }
 
-/** Close some connection, except the one given. */
+/** Close a random connection other than `except`. */
 static void close_one(struct sim *sim, struct sim_node *node, const struct sim_channel *except)
 {
     struct sim_channel *channel = node->channels;
@@ -155,7 +155,10 @@ static bool wants_to_close(struct sim *sim, struct sim_node *node)
            sim_strikes(sim, &node->app.random, sim->plan.close_ppm);
 }
 
-/** Another one is used instead; or, where the program sends by others, the peer is another one. */
+/**
+ * Return true if the program has replaced the channel by another or, on a route that only the peer
+ * uses, if the peer has restarted.
+ */
 static bool is_outdated(const struct sim *sim, const struct sim_channel *channel)
 {
     const struct sim_current *current = &channel->node->current[channel->peer];
@@ -165,7 +168,7 @@ static bool is_outdated(const struct sim *sim, const struct sim_channel *channel
                : sim->nodes[channel->peer].life != channel->peer_life;
 }
 
-/** Connections that have failed, or whose peer has been replaced, are closed some day. */
+/** Close failed and outdated connections sooner or later; maybe also a good one. */
 static void tidy(struct sim *sim, struct sim_node *node)
 {
     for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
@@ -252,7 +255,7 @@ void sim_app_delivered(struct sim *sim, struct sim_channel *channel, struct sim_
         break;
     }
     if (!sim->departing && wants_to_close(sim, node)) {
-        /* From inside the callback of one connection another one may be closed. */
+        /* A callback may close another connection than its own. */
         close_one(sim, node, channel);
     }
 }

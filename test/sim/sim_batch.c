@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Batches: frames of the bulk lane that leave as one packet, and what paths and receivers make of
- * them. They are cut by some paths, and merged by receivers as GRO would; a received batch goes
- * straight into place where the engine says so, as the kernel would do it.
+ * Batches: frames of the bulk lane that are sent as one packet. Some paths cut them into frames,
+ * and receivers merge frames again like GRO. A received batch is copied straight to the place that
+ * the engine names.
  */
 #include <string.h>
 

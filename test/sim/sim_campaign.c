@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Campaigns. Every run happens in a child process, so that a crash of the engine, an assertion and
- * a loop without end are failures of a seed like any other.
+ * Campaigns. Every run happens in a child process. So a crash of the engine, a failed assertion or
+ * an endless loop is a failure of the seed like any other.
  */
 #include "sim_campaign.h"
 
@@ -25,31 +25,31 @@
 /** Control frames in undisturbed runs, in percent of the sequenced frames... */
 #define CONTROL_PERCENT_MOST 50u
 
-/** ... and for each connection, before it knows its round-trip time. */
+/** ... plus these for each connection, until it knows its round-trip time. */
 #define CONTROL_FIRST 2u
 
-/** Fewer frames than that say nothing about it. */
+/** With fewer frames, the ratio means nothing. */
 #define CALM_FRAMES_LEAST 10000u
 
 /**
- * A run takes milliseconds, one of a thousand some seconds, and ten times that under the thread
- * sanitizer; one that takes more of a processor than this hangs.
+ * A run takes milliseconds of a processor, one in a thousand some seconds, and ten times that under
+ * the thread sanitizer. A run that takes longer than this hangs.
  */
 #define RUN_SECONDS_MOST 120u
 
 /** Runs spent on shrinking one failure. */
 #define SHRINKING_RUNS_MOST 400u
 
-/** More incidents than any run has, where their number is not known. */
+/** More incidents than any run has, for runs whose number of incidents is not known. */
 #define INCIDENTS_MOST (1ull << 24)
 
-/** How a run has failed; in memory that the process which runs it shares. */
+/** How a run failed; in memory shared with the process that runs it. */
 struct failure {
     uint64_t incidents; /**< until it failed; UINT64_MAX: not known */
     char text[512];     /**< of the violation; empty: it crashed or did not end */
 };
 
-/** What a worker reports to its parent; shared memory. */
+/** A worker's report to its parent, in shared memory. */
 struct report {
     uint64_t seed; /**< being run */
     uint64_t runs;
@@ -114,8 +114,8 @@ static void report_violation(struct sim *sim, const char *text)
 }
 
 /**
- * A process in which runs happen: what goes wrong there is its parent's to report. Returns its id,
- * and 0 in that process: it is killed when its parent ends, and its standard error goes nowhere.
+ * Fork a process for runs. Returns its id, and 0 in the child, which is killed when its parent
+ * ends, and whose standard error is discarded: the parent reports its failures.
  */
 static pid_t fork_worker(void)
 {
@@ -127,7 +127,7 @@ static pid_t fork_worker(void)
         perror("rawe-sim: fork");
         exit(2);
     }
-    /* The engine's assertions would be heard out of place; they are reported as crashes. */
+    /* Messages of failed assertions would interrupt the output; these are reported as crashes. */
     if (pid == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent ||
                      freopen("/dev/null", "w", stderr) == NULL)) {
         _exit(2);
@@ -135,7 +135,7 @@ static pid_t fork_worker(void)
     return pid;
 }
 
-/** Have the process ended by SIGPROF when it has used so much of a processor from now on. */
+/** Let SIGPROF end this process once it has used another RUN_SECONDS_MOST of processor time. */
 static void limit_run(void)
 {
     const struct itimerval limit = {.it_value = {.tv_sec = RUN_SECONDS_MOST}};
@@ -145,14 +145,14 @@ static void limit_run(void)
     }
 }
 
-/** The run that has been found to be the least up to now. */
+/** A search for the smallest failing run. */
 struct search {
     struct sim_options best;
     struct failure *shared;
     unsigned runs;
 };
 
-/** Run in a child. True when it fails; `failure` then says how. */
+/** Run in a child process. Returns true if the run fails, with the reason in `failure`. */
 static bool fails(const struct sim_options *options, struct failure *failure)
 {
     int status;
@@ -173,7 +173,7 @@ static bool fails(const struct sim_options *options, struct failure *failure)
     return status != 0;
 }
 
-/** Take `options` over when the run still fails with them. */
+/** Keep `options` if the run still fails with them. */
 static bool keep_if_fails(struct search *search, const struct sim_options *options)
 {
     if (search->runs >= SHRINKING_RUNS_MOST) {
@@ -201,7 +201,7 @@ static bool shrink_faults(struct search *search)
     return smaller;
 }
 
-/** Smaller numbers worth trying instead of one: half, three quarters, one less. */
+/** Smaller numbers to try: half, three quarters, one less. */
 #define TRIES 3u
 
 static uint64_t try_number(uint64_t number, unsigned which)
@@ -209,7 +209,7 @@ static uint64_t try_number(uint64_t number, unsigned which)
     return which == 0 ? number / 2 : which == 1 ? number - number / 4 : number - 1;
 }
 
-/** `offset`: of the number in the options. */
+/** Try smaller values of the option at `offset`. */
 static bool shrink_number(struct search *search, size_t offset, unsigned least)
 {
     for (unsigned i = 0; i < TRIES; i++) {
@@ -226,7 +226,7 @@ static bool shrink_number(struct search *search, size_t offset, unsigned least)
     return false;
 }
 
-/** Leave out incidents at the end, then at the beginning. */
+/** Omit incidents at the end, then at the beginning. */
 static bool shrink_incidents(struct search *search)
 {
     for (unsigned i = 0; i < 2 * TRIES; i++) {
@@ -248,7 +248,7 @@ static bool shrink_incidents(struct search *search)
     return false;
 }
 
-/** Everything that the seed decides, written out, so that it can be changed. */
+/** Make all options explicit that the seed decides, so that each can be reduced. */
 static void spell_out(struct sim_options *options, uint64_t incidents)
 {
     struct sim_plan plan;
@@ -265,9 +265,9 @@ static void spell_out(struct sim_options *options, uint64_t incidents)
 }
 
 /**
- * Find the least run that still fails, whatever the invariant, and print it: fewer operations,
- * faults, nodes, interfaces, and of the faults only those few incidents without which it does not
- * fail. `incidents`: as in the failure of the first run; `shared` is used for those that follow.
+ * Find and print the smallest run that still fails, whatever the invariant: with fewer operations,
+ * faults, nodes and interfaces, and only those incidents that the failure needs. `incidents`: of
+ * the first failing run; `shared` gets the failures of further runs.
  */
 static void shrink(const struct sim_options *failing, uint64_t incidents, struct failure *shared)
 {
@@ -316,7 +316,7 @@ struct worker {
 
 struct state {
     const struct sim_campaign *campaign;
-    struct report *reports; /**< one a worker, and one for shrinking */
+    struct report *reports; /**< one for each worker, and one for shrinking */
     struct worker *workers;
     double start_s;
     unsigned failures;
@@ -358,7 +358,7 @@ static void start_worker(struct state *state, unsigned index)
     state->workers[index].pid = pid;
 }
 
-/** A worker has ended: done, or its seed has failed. */
+/** Handle the end of a worker, which has finished or whose seed has failed. */
 static void reap(struct state *state, unsigned index, int status)
 {
     const struct sim_campaign *campaign = state->campaign;
@@ -423,8 +423,8 @@ static void print_sum(const struct state *state, const char *end)
 }
 
 /**
- * Acknowledgements and probes are few where nothing goes wrong. Single runs of a few frames say
- * little about that, hence all of them together.
+ * Return true if undisturbed runs needed few acknowledgements and probes. Single runs have too few
+ * frames to tell, so all of them are counted together.
  */
 static bool control_frames_few(const struct state *state)
 {

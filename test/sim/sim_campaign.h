@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Many runs: worker processes try seeds, and a failing seed is shrunk to a minimal failing run.
+ * Many runs: worker processes try seeds, and shrink a failing one to a minimal run that still
+ * fails.
  */
 #ifndef SIM_CAMPAIGN_H
 #define SIM_CAMPAIGN_H

@@ -1,8 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Connections as the program on a node has them: opening, closing, the engine's callbacks, and the
- * way out.
+ * Connections as seen by the program on a node: opening, closing, the engine's callbacks, sending.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +12,7 @@
 #include "conn/rawe_conn.h"
 #include "routes/rawe_balance.h"
 
-/** rawe_callbacks.long_reply. Connections of a peer object have channels. */
+/** rawe_callbacks.long_reply. Opens channels first: each connection of a peer object has one. */
 static bool long_reply(void *context, struct rawe_conn *conn, struct rawe_send *send)
 {
     struct sim_channel *channel = conn->owner;
@@ -58,13 +57,13 @@ static struct sim_channel *channel_open(struct sim_node *node, struct sim_peer *
     return channel;
 }
 
-/** Where the channel to send on is noted, if the program sends by the route. */
+/** Return the place of the route's current channel; NULL if the program does not use the route. */
 static struct sim_channel **current_of(const struct sim_peer *via, uint8_t lane)
 {
     return via->is_used ? &via->nic->node->current[via->node].lanes[via->nic->index][lane] : NULL;
 }
 
-/** The channel of a route to the process that is on the node now: the one to send on from now on. */
+/** Return the channel of a route to the node's running process, and send on it from now on. */
 static struct sim_channel *channel_renew(struct sim_peer *via, uint8_t lane)
 {
     const struct rawe_conn *conn = via->peer.conn[lane];
@@ -103,13 +102,13 @@ struct sim_channel *sim_channel_get(struct sim_node *node, uint32_t peer, unsign
         return NULL;
     }
     if (channel == NULL) {
-        /* Most programs have heard of it when a host is gone for good. */
+        /* Most programs know that a host is gone for good. */
         bool gone = (node->cut_until_ns == UINT64_MAX || other->cut_until_ns == UINT64_MAX) &&
                     sim_random_below(&node->random, 8) != 0;
         return gone ? NULL : channel_renew(sim_route_get(node, peer, nic), lane);
     }
     if (channel->peer_life != other->life && other->alive) {
-        /* The program may or may not have heard of the restart. */
+        /* The program may or may not know of the restart. */
         return channel->failed || sim_random_below(&node->random, 2) == 0
                    ? channel_renew(sim_route_get(node, peer, nic), lane)
                    : channel;
@@ -194,7 +193,7 @@ static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const ui
     }
 }
 
-/** Do frames from this address come from an interface of the node? */
+/** Return true if an interface of the node has or had this address. */
 static bool has_address(const struct sim_node *node, const uint8_t mac[RAWE_MAC_BYTES])
 {
     unsigned i = 0;
@@ -233,7 +232,7 @@ static void fail(struct sim_channel *channel)
 
     channel->failed = true;
     if (node->sim->nodes[channel->peer].life == channel->peer_life) {
-        sim_submit_closed(channel); /* the peer, if it lives, learns of it later */
+        sim_submit_closed(channel); /* a living peer learns of it later */
     }
     /* A failed connection may be closed at once, or later. */
     if (sim_random_below(&node->random, 2) == 0) {
@@ -255,7 +254,10 @@ static void given_up(void *context, struct rawe_conn *conn)
     fail(conn->owner);
 }
 
-/** A program that is about to finalize would be ended by that. Who closes may lose something. */
+/**
+ * rawe_callbacks.lost, which would end a program that is about to finalize. Data may be lost when a
+ * peer closes its connection, but not when it leaves by finalizing.
+ */
 static void lost(void *context, struct rawe_conn *conn)
 {
     const struct sim_nic *nic = context;
@@ -296,7 +298,7 @@ void sim_channel_address(struct sim_nic *nic, struct sim_packet *packet)
     sim_address_check(nic, packet);
 }
 
-/** One frame as a packet. */
+/** Return a frame as a packet. */
 static struct sim_packet *make_packet(struct sim_nic *nic, const struct rawe_frame *frame)
 {
     struct sim_node *node = nic->node;

@@ -36,7 +36,7 @@ static void check_sequenced(struct sim_node *node, const struct rawe_header *hea
     }
     bool again = rawe_sequence_before(header->sequence, channel->next_sequence);
     if (sim->plan.lying) {
-        /* A sender that was told that unsent frames are acknowledged continues after them. */
+        /* After a forged acknowledgement of unsent frames, the sender continues after them. */
         again = (header->flags & RAWE_FLAG_RESENT) != 0;
         channel->next_sequence = again ? channel->next_sequence : header->sequence;
     } else if (again != ((header->flags & RAWE_FLAG_RESENT) != 0) ||
@@ -69,7 +69,9 @@ void sim_check_frame(struct sim_node *node, const struct rawe_header *header,
     }
 }
 
-/** Check each number of the window: states match the counts, and no waiting frame is overlooked. */
+/**
+ * Check each frame of the window: states match the counts, and the cursor skips no waiting frame.
+ */
 static void check_window(const struct sim_channel *channel)
 {
     const struct rawe_conn *conn = sim_conn(channel);
@@ -165,7 +167,7 @@ static void check_channel(struct sim *sim, struct sim_channel *channel)
         engine->config.liveness.peer_timeout_ns + 2 * engine->config.liveness.probe_most_ns;
     bool up_to_date = !sim_node_waiting(node) && !rawe_timer_wheel_due(&engine->timers, clock_ns);
     uint64_t late_ns = 2 * TICK_NS + sim->plan.clock_step_ns;
-    /* A peer is not given up while the program is absent, but with the next probe after that. */
+    /* A peer is not given up while the program is absent, but at the next probe afterwards. */
     bool long_back =
         sim->now_ns >= node->pause_until_ns + 2 * engine->config.liveness.probe_most_ns;
     /* The timer may still wait for an answer that has arrived meanwhile. */
@@ -320,7 +322,7 @@ void sim_check_given_up(struct sim_channel *channel)
         net_fail("death is told once", "n%u hears again that n%u has given it up", node->index,
                  channel->peer);
     }
-    /* A forged CLOSE is believed where the peer computes, or is cut off, and answers no question. */
+    /* A forged CLOSE is believed if the peer computes or is cut off, and so answers no probe. */
     bool may_be =
         sim->net.given_up_forged_ns != 0 && sim->now_ns - sim->net.given_up_forged_ns >= SECOND;
     if (!may_be && peer->alive && peer->life == channel->peer_life && back != NULL &&
@@ -427,8 +429,8 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
 #define CONTROL_PER_FRAME_MOST 1u
 
 /**
- * ... and with a ring of fewer frames per connection: a peer that begins to send changes the shares of
- * all others, which are told.
+ * ... and with a ring of fewer frames per connection: when a peer begins to send, the shares of all
+ * others change, and each gets an update.
  */
 #define CONTROL_PER_FRAME_SCARCE 2u
 #define SCARCE_FRAMES 32u
@@ -440,9 +442,9 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
 #define CONTROL_PER_CONNECTION_MOST 128u
 
 /**
- * ... and per probe interval of a silent peer: PROBE, PING and their answers. A peer that defers and
- * can take nothing more still repeats its CONNECT, which restarts our intervals each time: twice as
- * many, ...
+ * ... and per probe interval of a silent peer: PROBE, PING and their answers. Twice as many,
+ * because a peer whose deferral is full still repeats its CONNECT, which restarts our intervals
+ * each time, ...
  */
 #define CONTROL_PER_INTERVAL_MOST 4u
 
@@ -508,7 +510,10 @@ static void check_asked(const struct sim_nic *nic)
     }
 }
 
-/** Check, if nothing was lost or late, that a line seems no slower than reported, nor too fast. */
+/**
+ * Check, in runs without lost or late frames, that a line's estimated rate is at least the reported
+ * one, and not too high.
+ */
 static void check_line(const struct sim_nic *nic)
 {
     const struct sim_plan *plan = &nic->node->sim->plan;

@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * How nodes leave, as ranks do in MPI_Finalize. Each sends messages that no other node waits for; when all
- * have done so (the fence), each sends its neighbour a farewell at a time of its own, waits for that
- * of its other neighbour, and finalizes. No peer may be given up, nothing that is waited for be lost,
- * and all must get away, whatever the network does.
+ * Nodes that leave like ranks in MPI_Finalize. Each first sends messages that no node waits for.
+ * Once all have done so (the fence), each sends a farewell to its next neighbor, at a random time,
+ * waits for that of its previous neighbor, and finalizes. Whatever the network does, no peer may be
+ * given up, no awaited message may be lost, and all nodes must leave.
  */
 #include "sim.h"
 
@@ -13,23 +13,26 @@
 /** Messages of a node that no other node waits for. */
 #define UNMATCHED_MOST 16u
 
-/** As often a node that finalizes asks whether its connections may be closed. */
+/** Interval at which a finalizing node checks whether its connections may be closed. */
 #define ASK_NS 1000000u
 
-/** Who finalizes waits no longer than that once nothing goes wrong: for frames, ... */
+/** Longest time that finalizing takes once nothing goes wrong: for frames, ... */
 #define DEPART_NS 4000000000ull
 
-/** ... and for questions to be repeated. */
+/** ... plus these probe intervals, to repeat questions. */
 #define DEPART_INTERVALS 4u
 
 enum departing {
     STAYS,      /**< has not begun */
     READY,      /**< at the fence */
     WAITS,      /**< has sent its farewell */
-    FINALIZING, /**< it gets no more reports */
+    FINALIZING, /**< it gets no more completions */
 };
 
-/** Is this end connected, and the other closed, or opened since without a message to connect for? */
+/**
+ * Return true if this end is open but the other end is not: it was closed, perhaps opened again but
+ * not connected, because it has nothing to send.
+ */
 static bool is_half_closed(const struct sim_channel *channel)
 {
     const struct sim_channel *back = channel->node->sim->nodes[channel->peer].channels;
@@ -109,7 +112,7 @@ static void send_unmatched(struct sim *sim, struct sim_node *node)
     }
 }
 
-/** What has been sent before the fence is under way: connections are there. */
+/** Return true if the node's messages from before the fence are sent on open connections. */
 static bool is_at_fence(const struct sim_node *node)
 {
     bool ready = node->departing == READY && node->app.retry == NULL;
@@ -121,7 +124,7 @@ static bool is_at_fence(const struct sim_node *node)
     return ready;
 }
 
-/** The last one, perhaps, comes to the fence: all go on. */
+/** Let all nodes pass the fence if `last`, which reaches it now, was the last one. */
 static void try_fence(struct sim *sim, const struct sim_node *last)
 {
     struct sim_random random = sim_random_stream(sim->options.seed, 32);
@@ -136,7 +139,7 @@ static void try_fence(struct sim *sim, const struct sim_node *last)
     for (unsigned i = 0; i < sim->plan.nodes; i++) {
         struct sim_node *node = &sim->nodes[i];
         node->depart_ns = sim->now_ns + sim_random_scaled(&random, 1000, sim->plan.depart_ns);
-        if (node != last) { /* its progress is not over yet */
+        if (node != last) { /* that one is still in its progress call */
             sim_node_wake(node, node->depart_ns);
         }
     }
@@ -163,7 +166,7 @@ static void finalize(struct sim *sim, struct sim_node *node)
     }
 }
 
-/** True when all connections of a node may be closed. */
+/** Return true if all connections of a node may be closed. */
 static bool may_depart(struct sim_node *node)
 {
     bool all = true;
@@ -180,7 +183,7 @@ static bool may_depart(struct sim_node *node)
     return all;
 }
 
-/** Everybody answers by then, or has left. */
+/** Check that a node does not finalize for too long: by then, each peer has answered or left. */
 static void check_patience(const struct sim *sim, const struct sim_node *node)
 {
     uint64_t least_ns = DEPART_NS + DEPART_INTERVALS * sim->plan.probe_most_ns;

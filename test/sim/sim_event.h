@@ -31,7 +31,7 @@ struct sim_events {
 };
 
 void sim_events_push(struct sim_events *events, struct sim_event event);
-/** Remove the earliest event. Returns false if there is none. */
+/** Remove the earliest event. Returns false if the queue is empty. */
 bool sim_events_pop(struct sim_events *events, struct sim_event *event);
 void sim_events_free(struct sim_events *events);
 

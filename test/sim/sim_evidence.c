@@ -73,7 +73,7 @@ static void arrived(struct sim_channel *channel, uint64_t order)
     }
 }
 
-/** Record a transmission of a frame of which an earlier copy has arrived: later it is evidence. */
+/** Record a transmission of a frame whose earlier copy has arrived; it becomes evidence later. */
 static void arrived_early(struct sim_channel *channel, const struct sim_sending *sending)
 {
     if (channel->early_count == channel->early_room) {
@@ -105,8 +105,8 @@ static void believe_early(struct sim_channel *channel)
 }
 
 /**
- * Has the peer got the frame already? Of a closed connection that is unknown, even if one of
- * the peer's next life has the same id.
+ * Return true if the peer may already have the frame: always if its process or connection has ended,
+ * even if a connection of its next process has the same id.
  */
 static bool has_frame(const struct sim_channel *channel, uint32_t sequence)
 {
@@ -173,12 +173,13 @@ static void frames_arrived(struct sim_channel *channel, const struct sim_packet 
     struct rawe_header header;
 
     if (!sim_packet_header(packet, &header)) {
-        arrived(channel, packet->order + packet->sequenced - 1); /* some of a spoilt batch may */
+        /* Some frames of a damaged batch may be accepted. */
+        arrived(channel, packet->order + packet->sequenced - 1);
         return;
     }
     for (uint32_t i = 0; i < packet->sequenced; i++) {
         const struct sim_sending *newest = sending_of(channel, header.sequence + i);
-        /* Of an old frame the place in the window may be another's by now. */
+        /* A newer frame may have taken the slot of one that has left the window. */
         bool in_window =
             !rawe_sequence_before(header.sequence + i, sim_conn(channel)->tx.window.una);
         arrived(channel, packet->order + i);

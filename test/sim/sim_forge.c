@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Forged frames. An unknown peer's change nothing at all; a replayed one is as
- * good as a late one; who knows the keys may confuse its victims, but reach no memory that is not
- * theirs to reach, nor use up what is bounded.
+ * Forged frames. A frame from an unknown peer changes nothing at all. A replayed frame has the
+ * effect of a late one. An attacker who knows the keys may confuse its victims, but neither reaches
+ * memory that peers may not access nor exceeds the limits of resources.
  */
 #include <string.h>
 
@@ -67,7 +67,7 @@ void sim_forge_free(struct sim *sim)
     }
 }
 
-/** A copy of a frame heard before, or NULL. */
+/** Return a copy of a recorded frame, or NULL. */
 static struct sim_packet *recall(struct sim *sim)
 {
     const struct sim_packet *heard = sim->net.heard[sim_random_below(&sim->net.forge, SIM_HEARD)];
@@ -87,7 +87,7 @@ static struct sim_packet *make_noise(struct sim *sim)
     return packet;
 }
 
-/** Sent without knowing the node's key: noise, or frames for another process. */
+/** Make a packet whose sender does not know the node's key: noise, or a frame for others. */
 static struct sim_packet *make_strange(struct sim *sim, const struct sim_nic *nic)
 {
     struct sim_random *random = &sim->net.forge;
@@ -116,7 +116,10 @@ static uint64_t mix(uint64_t digest, const void *data, size_t len_bytes)
     return digest;
 }
 
-/** Of all state of the engines but counters of dropped frames, and the time they were last told. */
+/**
+ * Return a digest of the state of a node's engines and connections, without the counters of frames
+ * dropped as invalid and the time of the last call.
+ */
 static uint64_t state_of(const struct sim_node *node)
 {
     struct rawe_engine engine;
@@ -163,9 +166,9 @@ void sim_forge_receive(struct sim *sim, struct sim_nic *nic)
     }
 }
 
-/* ---- who knows all keys ---- */
+/* ---- attackers who know all keys ---- */
 
-/** A number that is near something that matters, or any at all. */
+/** Return a number near `number`, or any number. */
 static uint64_t near(struct sim_random *random, uint64_t number)
 {
     uint64_t style = sim_random_below(random, 16);
@@ -176,7 +179,7 @@ static uint64_t near(struct sim_random *random, uint64_t number)
     return style == 0 ? any : style < 11 ? number : number + sim_random_below(random, 17) - 8;
 }
 
-/** Mostly data: a connection that was talked to death is no longer to be attacked. */
+/** Choose a type, mostly of data or ACK: once a forged CLOSE has ended it, nothing is attacked. */
 static uint8_t choose_type(struct sim_random *random)
 {
     static const uint8_t often[] = {RAWE_FRAME_DATA, RAWE_FRAME_BULK, RAWE_FRAME_ACK};
@@ -186,7 +189,7 @@ static uint8_t choose_type(struct sim_random *random)
                       : often[style % sizeof(often)];
 }
 
-/** What an attacker chooses who wants to be believed for a while. */
+/** Choose a forgery that the victim may believe. */
 static struct net_forgery choose_forgery(struct sim *sim, const struct sim_node *node)
 {
     struct sim_random *random = &sim->net.forge;
@@ -218,7 +221,7 @@ static struct net_forgery choose_forgery(struct sim *sim, const struct sim_node 
     return forgery;
 }
 
-/** A frame to the node that looks as if the victim's peer had sent it. */
+/** Make a frame to the node that seems to come from the victim's peer. */
 static struct sim_packet *make_hostile(struct sim *sim, const struct sim_node *node,
                                        const struct sim_channel *victim)
 {
@@ -240,7 +243,7 @@ static struct sim_packet *make_hostile(struct sim *sim, const struct sim_node *n
     return packet;
 }
 
-/** A frame heard before, with one thing changed; or NULL. */
+/** Make a copy of a recorded frame with one change, or return NULL. */
 static struct sim_packet *make_changed(struct sim *sim)
 {
     struct sim_random *random = &sim->net.forge;
@@ -248,7 +251,7 @@ static struct sim_packet *make_changed(struct sim *sim)
     unsigned change = (unsigned)sim_random_below(random, NET_FORGE_CHANGES);
 
     if (packet != NULL) {
-        change += change == NET_FORGE_CUT; /* what is too short has no place in any queue */
+        change += change == NET_FORGE_CUT; /* packets in queues have a minimum length */
         packet->sequenced = 0;
         packet->len_bytes =
             net_forge_change(packet->bytes, packet->len_bytes, change, (uint32_t)near(random, 0),
@@ -257,7 +260,7 @@ static struct sim_packet *make_changed(struct sim *sim)
     return packet;
 }
 
-/** Some node, rather one that has memory to write into. */
+/** Choose a node, preferably one with memory to write into. */
 static struct sim_node *choose_target(struct sim *sim)
 {
     struct sim_node *node;
@@ -286,7 +289,7 @@ static struct sim_packet *make_attack(struct sim *sim, struct sim_node *node)
     return sim_random_below(random, 8) == 0 ? make_changed(sim) : make_hostile(sim, node, victim);
 }
 
-/** Note when one is first told, by a forged frame, that its peer has given it up. */
+/** Record the first time that a forged frame says a peer was given up. */
 static void note_given_up(struct sim *sim, const struct sim_packet *packet)
 {
     struct rawe_header header;

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * A route that loses some of its frames for seconds, while other routes of the same hosts are good.
- * It must be left meanwhile, and used again afterwards (checked by sim_route.c). If all routes are
- * equally lossy, one may look worse by chance and be left, but never the last one.
+ * Connections must leave it, and use it again afterwards (checked by sim_route.c). If all routes
+ * are equally lossy, one may look worse by chance and be left, but never the last one.
  */
 #include "sim.h"
 

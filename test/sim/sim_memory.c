@@ -1,14 +1,14 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory that runs out: while an engine receives or runs its timers, its allocations may fail, by
- * the linker's --wrap. Those of the simulator do not.
+ * Memory shortage: while an engine receives or runs its timers, its allocations may fail, by the
+ * linker's --wrap. The simulator's own do not.
  */
 #include <stdlib.h>
 
 #include "sim.h"
 
-/** Whose engine may get none; NULL: all allocations succeed. */
+/** Node whose engine's allocations may fail; NULL: all succeed. */
 static struct sim_node *scarce;
 
 void *__real_malloc(size_t len_bytes);

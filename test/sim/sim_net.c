@@ -144,7 +144,7 @@ bool sim_net_full(struct sim *sim, struct sim_nic *nic)
     }
     if (sim_faults_on(sim) && sim_strikes(sim, &nic->full, sim->plan.full_ppm)) {
         nic->full_until_ns = now_ns + sim_random_scaled(&nic->full, 100, sim->plan.full_ns);
-        /* As a queue whose length is set, or that is replaced. */
+        /* The administrator may have set its length, or replaced the queue. */
         nic->backlog_bytes = (uint32_t)sim_random_scaled(&nic->errors, sim->plan.backlog_bytes / 64,
                                                          sim->plan.backlog_bytes);
         return true;
@@ -251,12 +251,12 @@ static const char *misfortune(struct sim *sim, const struct sim_packet *packet)
     return sim_strikes(sim, &net->loss, sim->plan.loss_ppm) ? "random loss" : NULL;
 }
 
-/** Change up to 8 bits of a frame, or one byte of a packet whose checksum is TCP's: see below. */
+/** Change up to 8 bits of a frame, or one byte of a packet with TCP's checksum: see damage(). */
 static void change_bytes(struct sim_random *random, struct sim_packet *packet)
 {
     uint64_t bits = 8ull * (packet->len_bytes - RAWE_ETH_HEADER_BYTES);
     uint64_t count = sim_random_scaled(random, 1, 8);
-    bool near = sim_random_below(random, 2) == 0; /* as a burst within 32 bits */
+    bool near = sim_random_below(random, 2) == 0; /* a burst within 32 bits */
     uint64_t first = sim_random_below(random, bits);
     uint8_t change = (uint8_t)sim_random_between(random, 1, 255);
 
@@ -272,7 +272,10 @@ static void change_bytes(struct sim_random *random, struct sim_packet *packet)
     }
 }
 
-/** Cut a frame short, or append to it. The IPv4 header in front of a batch says how long it was. */
+/**
+ * Truncate a frame, or append to it. Nothing is appended to a batch, whose IPv4 header has its
+ * length.
+ */
 static struct sim_packet *resize(struct sim *sim, struct sim_packet *packet)
 {
     struct sim_random *random = &sim->net.corrupt;
@@ -292,7 +295,7 @@ static struct sim_packet *resize(struct sim *sim, struct sim_packet *packet)
     longer->room_bytes = room_bytes;
     longer->len_bytes = before + more;
     memcpy(longer->bytes, packet->bytes, before);
-    for (uint32_t i = 0; i < more; i++) { /* padding, or more of what stands there */
+    for (uint32_t i = 0; i < more; i++) { /* append padding, or a copy of the last bytes */
         longer->bytes[before + i] = more % 2 == 0 ? 0 : packet->bytes[before - 1 - i % before];
     }
     sim_packet_give(sim, packet);
@@ -320,7 +323,7 @@ static struct sim_packet *damage(struct sim *sim, struct sim_packet *packet)
         struct sim_packet *copy = sim_packet_copy(sim, packet);
         sim->incidents.duplicated++;
         sim_net_forward(sim, copy, sim_random_scaled(random, 1, 1000000));
-        packet->sequenced = 0; /* the copy counts */
+        packet->sequenced = 0; /* the copy has the frames */
     }
     sim->incidents.corrupted++;
     sim->incidents.lost_sequenced += packet->sequenced;

@@ -42,7 +42,10 @@ void sim_nic_clear(struct sim_nic *nic)
     }
 }
 
-/** Numbers of its own: a node's first interface is what it would be without others. */
+/**
+ * Return the interface's generator. The first interface has the node's, so that it stays the same
+ * when others are added.
+ */
 static struct sim_random *random_of(struct sim_nic *nic)
 {
     return nic->index == 0 ? &nic->node->random : &nic->random;
@@ -95,7 +98,7 @@ void sim_nic_wire(struct sim_nic *nic)
     nic->sends_batches = sim_random_below(random, 4) != 0;
     nic->batch_path = (enum sim_batch_path)sim_random_below(random, SIM_BATCH_PATHS);
     if ((nic->node->sim->plan.faults & SIM_BIT(STEADY)) != 0) {
-        nic->batch_path %= SIM_BATCH_BLOCKED; /* they pass, or it takes half a second to notice */
+        nic->batch_path %= SIM_BATCH_BLOCKED; /* engines notice a block after half a second */
     }
     nic->batches_until_ns = sim_random_scaled(random, 1000, 100000000);
     nic->single_frames_stay = sim_random_below(random, 2) == 0;
@@ -106,7 +109,7 @@ static void choose_identity(struct sim_nic *nic)
     struct sim_random *random = random_of(nic);
 
     nic->key = (uint32_t)sim_random_next(random);
-    /* A new process often gets the port of the one before. */
+    /* A new process often gets its predecessor's port. */
     if (nic->node->life == 1 || sim_random_below(random, 2) == 0) {
         nic->port = (uint16_t)sim_random_between(random, 1, 0xFFFF);
     }
@@ -123,7 +126,7 @@ static uint64_t clock_of(void *context)
     return sim_node_clock(context);
 }
 
-/** As CLOCK_REALTIME, which can be set. */
+/** rawe_engine_config.arrival_clock_ns: CLOCK_REALTIME, which can be set. */
 static uint64_t arrival_clock_of(void *context)
 {
     const struct sim_node *node = context;
@@ -183,12 +186,12 @@ void sim_nic_start(struct sim_nic *nic)
 
 void sim_nic_stop(struct sim_nic *nic)
 {
-    rawe_engine_complete_deferred(&nic->engine); /* without reports */
+    rawe_engine_complete_deferred(&nic->engine); /* completes sends, delivers nothing */
     net_engine_stop(&nic->engine);
     memset(&nic->engine, 0, sizeof(nic->engine));
 }
 
-/** Another process of the host that runs; NULL: there is none. */
+/** Return another running process of the host, or NULL. */
 static struct sim_node *other_process(struct sim_node *node)
 {
     const struct sim *sim = node->sim;
@@ -203,8 +206,9 @@ static struct sim_node *other_process(struct sim_node *node)
 }
 
 /**
- * While a process joins or leaves the others that receive behind one hook of the kernel, frames come
- * to the wrong one. The filter would drop most, but for those that it has let through before.
+ * Return true if the packet reaches another process of the host, as happens while a process joins
+ * or leaves a fanout group. That one's filter would drop most of these frames, except those that it
+ * passed earlier.
  */
 static bool goes_astray(struct sim_nic *nic, struct sim_packet *packet)
 {
@@ -276,7 +280,7 @@ static void note_arrival(struct sim_nic *nic, const struct sim_packet *packet)
                          sim_node_clock_at(nic->node, packet->arrived_ns) + packet->step_ns);
 }
 
-/** From memory of exactly its length: sanitizers see what is read beyond. */
+/** Pass the frame in memory of exactly its length, so that sanitizers detect reads beyond. */
 static void receive_frame(struct sim_nic *nic, const struct sim_packet *packet)
 {
     uint8_t *bytes = net_new(packet->len_bytes);
@@ -303,8 +307,8 @@ void sim_nic_receive(struct sim_nic *nic, unsigned budget)
         sim_packet_give(sim, packet);
     }
     /*
-     * Bulk after the ring, and all of it, before anything is answered: a PROBE in the ring may ask
-     * for frames in here, and its answer would be false evidence of their loss.
+     * Empty the bulk queue after the ring, before any answer is sent: a PROBE in the ring may ask
+     * for frames of this queue, and an answer would be false evidence of their loss.
      */
     while ((packet = sim_batch_take(nic)) != NULL) {
         if (sim_batch_intact(packet)) {

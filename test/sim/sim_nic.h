@@ -91,7 +91,7 @@ void sim_nic_clear(struct sim_nic *nic);
 void sim_nic_arrive(struct sim_nic *nic, struct sim_packet *packet);
 /** Receive up to `budget` frames, and all batches. */
 void sim_nic_receive(struct sim_nic *nic, unsigned budget);
-/** Run due timers and deferred work, as the component does. */
+/** Run due timers and deferred work, like the component. */
 void sim_nic_service(struct sim_nic *nic);
 /** Return the number of waiting frames and batches. */
 static inline uint32_t sim_nic_waiting(const struct sim_nic *nic)
@@ -164,7 +164,7 @@ static inline struct sim_peer *sim_route_of(const struct rawe_peer *peer)
 {
     return peer->owner;
 }
-/** Return the route between two interfaces to a node's running process; NULL if not opened yet. */
+/** Return the route between two interfaces to a node's running process, or NULL if not open. */
 struct sim_peer *sim_route_find(const struct sim_node *node, uint32_t index, unsigned nic,
                                 unsigned far);
 /** Return true if frames get through in both directions. */
@@ -174,7 +174,7 @@ void sim_route_ask(struct sim_peer *route, unsigned what, uint16_t port, uint32_
                    const uint8_t mac[RAWE_MAC_BYTES]);
 /** Return the number of routes to the route's process. */
 unsigned sim_route_count(struct sim_peer *route);
-/** Close an interface's routes, and their channels, as the component does when it finalizes. */
+/** Close an interface's routes and their channels, like the component in MPI_Finalize. */
 void sim_route_close(struct sim_nic *nic);
 /** Forget the processes that the node has known. All routes must be closed. */
 void sim_route_forget(struct sim_node *node);
@@ -187,9 +187,9 @@ void sim_route_stalled(void *context, struct rawe_conn *conn, uint64_t stalled_n
 void sim_route_answer(struct sim_nic *nic, const struct rawe_header *header,
                       const struct sim_packet *packet);
 
-/** Let a starting process read its carriers; it suspects no route yet. */
+/** Let a starting process read its carriers; no route is suspected yet. */
 void sim_route_start(struct sim_node *node);
-/** Report a change of an interface's carrier, as the kernel would. */
+/** Report a change of an interface's carrier, in the kernel's place. */
 void sim_route_carrier(struct sim_nic *nic, bool carrier);
 /** Check routes, as progress does, or (not `may_say`) the progress thread. True if any was due. */
 bool sim_route_check(struct sim_node *node, bool may_say);

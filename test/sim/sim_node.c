@@ -1,17 +1,17 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A node: the process on it, and its progress loop, which is the component's.
+ * A node: its process, and the same progress loop as in the component.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim.h"
 
-/** A progress call that finds nothing to do. */
+/** Cost of a progress call that finds nothing to do. */
 #define IDLE_PROGRESS_NS 50u
 
-/** The clock of arrivals counts from 1970 on: it is never set back beyond zero. */
+/** First lead of the clock of arrivals, which counts from 1970 and is never set back below zero. */
 #define FIRST_STEP_NS (1ull << 50)
 
 /** Longest wait between two flushes that achieve nothing. */
@@ -46,7 +46,7 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
     sim_node_wake(node, sim->now_ns);
 }
 
-/** All have as many interfaces as planned, or some fewer. */
+/** Choose the node's number of interfaces: the planned one or, in some runs, fewer. */
 static unsigned choose_nics(const struct sim *sim, uint32_t index)
 {
     struct sim_random random = sim_random_stream(sim->options.seed, 40000 + (uint64_t)index);
@@ -96,7 +96,7 @@ void sim_node_free(struct sim_node *node)
     free(node->arena);
 }
 
-/** Add what the engines counted to what is kept of processes that have ended. */
+/** Add the engines' counters to the sum over ended processes. */
 static void retire_counters(struct sim_node *node)
 {
     struct sim_result *retired = &node->sim->retired;
@@ -112,7 +112,7 @@ static void retire_counters(struct sim_node *node)
     }
 }
 
-/** Close all connections and give the engines back. */
+/** Close all connections and free the engines. */
 static void end_process(struct sim_node *node)
 {
     for (unsigned i = 0; i < node->nic_count; i++) {
@@ -176,7 +176,7 @@ static void note_timer(const struct rawe_timer *timer, uint64_t *earliest_ns)
     }
 }
 
-/** When the wheel will let its earliest timer expire, in virtual time. */
+/** Return when the earliest timer of the wheels expires, in virtual time. */
 static uint64_t timer_due_ns(const struct sim_node *node)
 {
     uint64_t earliest_ns = UINT64_MAX;
@@ -229,7 +229,7 @@ static void plan_wake(struct sim *sim, struct sim_node *node)
         sim_node_wake(node, soon_ns);
     }
     if (sim_node_pending(node)) {
-        /* Programs poll without a break; without result, that would only make runs long. */
+        /* Programs poll continuously; without effect, that would only prolong runs. */
         if (node->local_ns != sim->now_ns) {
             node->idle_backoff_ns = 0; /* frames were taken or sent */
         } else if (node->idle_backoff_ns < IDLE_BACKOFF_MOST_NS) {
@@ -258,16 +258,16 @@ static void plan_wake(struct sim *sim, struct sim_node *node)
     }
 }
 
-/** The progress thread looks less and less often while it finds nothing to do. */
+/** The progress thread checks less and less often while it finds nothing to do. */
 #define THREAD_BACKOFF_MOST 64u
 
-/** It empties the ring, or it would answer old questions while new ones come. */
+/** It takes up to this many frames, else it would answer old questions while new ones arrive. */
 #define THREAD_FRAMES_MOST 256u
 
-/** Frames out of the ring before the bulk queue is looked at. */
+/** Frames taken from the ring before it checks the bulk queue. */
 #define THREAD_ROUND_FRAMES 64u
 
-/** Receive without bothering the program, within bounds. True when something came of it. */
+/** Receive a bounded number of frames and defer the messages. Returns true if any was received. */
 static bool receive_for_later(struct sim_nic *nic)
 {
     uint32_t before = sim_nic_waiting(nic);
@@ -281,7 +281,7 @@ static bool receive_for_later(struct sim_nic *nic)
     return left < before;
 }
 
-/** What progress would do for one interface, but for calling the program. */
+/** Make progress on one interface without calling the program. Returns true if it was useful. */
 static bool take_over(struct sim_nic *nic)
 {
     struct rawe_engine *engine = &nic->engine;
@@ -309,7 +309,7 @@ void sim_node_thread(struct sim *sim, struct sim_node *node, uint32_t life)
         }
         node->in_thread = false;
         sim_check_node(node);
-        /* The program waits for the lock: two threads of a process have one clock. */
+        /* The program waits for the lock until now: both threads have the same clock. */
         node->busy_until_ns = node->local_ns;
         if (node->wake_ns < node->busy_until_ns) {
             node->wake_ns = UINT64_MAX;
@@ -328,7 +328,7 @@ void sim_node_thread(struct sim *sim, struct sim_node *node, uint32_t life)
                                                      .value = life});
 }
 
-/** Progress of one interface, as the component makes it. */
+/** Make progress on one interface, like the component. */
 static void progress(struct sim *sim, struct sim_nic *nic)
 {
     struct rawe_engine *engine = &nic->engine;

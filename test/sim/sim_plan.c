@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Derives the plan from the seed. Every run makes every draw, whichever faults are enabled, so that
- * a run keeps its shape when faults are removed one by one. Settings added later have random
- * streams of their own, so that runs without them do not change.
+ * Derives the plan from the seed. Every run makes every draw, whichever faults are enabled. So a
+ * run keeps its shape when faults are removed one by one. Settings added later have their own
+ * random streams, so that runs without them do not change.
  */
 #include "sim_plan.h"
 
@@ -191,13 +191,13 @@ static void plan_faults(struct sim_plan *plan, struct sim_random *random)
     plan->close_ppm = (uint32_t)sim_random_scaled(random, 1000, 100000);
     plan->revoke_ppm = (uint32_t)sim_random_scaled(random, 10000, 300000);
     plan->deaths = (unsigned)sim_random_between(random, 1, 1 + plan->nodes / 4);
-    /* Longer than the second for which a peer must deny a connection to be believed. */
+    /* Longer than one second, the time that a peer must deny a connection until it is believed. */
     uint64_t short_timeout_ns = sim_random_scaled(random, 2 * SECOND, 16 * SECOND);
     if (!(plan->faults & UNCERTAIN)) {
         plan->peer_timeout_ns = short_timeout_ns;
     }
-    /* With a third of all frames lost and only the responder answering, PINGs get through in the
-       end, but perhaps not within half a minute. */
+    /* With a third of all frames lost, PINGs to the responder of a computing program get through
+       sooner or later, but perhaps not within half a minute. */
     if ((plan->faults & SIM_BIT(LOSS)) != 0 && plan->loss_ppm > 50000 &&
         plan->pause_most_ns > 5 * SECOND) {
         plan->pause_most_ns = 5 * SECOND;
@@ -236,7 +236,7 @@ static void plan_workload(struct sim_plan *plan, struct sim_random *random)
     plan->burst_most = (unsigned)sim_random_scaled(random, 1, 64);
     plan->sends_most = (unsigned)sim_random_scaled(random, 1, 512);
     if (sim_random_below(random, 8) == 0) {
-        /* Programs that send little, over a long time. */
+        /* Programs that send little over a long time. */
         plan->gap_ns = (5 + plan->gap_ns % 400) * MS;
         plan->burst_most = 1;
         plan->operations += 20 * plan->nodes;
@@ -505,7 +505,7 @@ static void plan_steady_workload(struct sim_plan *plan, const struct sim_options
     plan->message_max_bytes = plan->transfer_max_bytes = STEADY_MESSAGE_BYTES;
     plan->mixed_mtu = false;
     if (plan->receive_frames < STEADY_RING_LEAST) {
-        plan->receive_frames = STEADY_RING_LEAST; /* with fewer, each frame waits for the last */
+        plan->receive_frames = STEADY_RING_LEAST; /* with fewer, frames wait for each other */
     }
     if (plan->payload_max_bytes < STEADY_PAYLOAD_LEAST) {
         plan->payload_max_bytes = STEADY_PAYLOAD_LEAST;

@@ -17,41 +17,41 @@
 
 /* clang-format off */
 #define SIM_FAULT_LIST(X)                                                                         \
-    X(LOSS,      "loss",      "frames vanish at random")                                         \
-    X(BURST,     "burst",     "all frames to a node vanish for a while")                         \
-    X(DUPLICATE, "duplicate", "frames arrive twice")                                             \
-    X(REORDER,   "reorder",   "single frames are overtaken by many")                             \
-    X(JITTER,    "jitter",    "every frame takes another time")                                  \
-    X(CORRUPT,   "corrupt",   "bytes of a frame change, behind the addresses")                   \
-    X(RESIZE,    "resize",    "frames are cut short, or something is appended to them")          \
-    X(ECHO,      "echo",      "frames arrive twice, and of one of the two a byte has changed")   \
-    X(PAUSE,     "pause",     "nodes compute for microseconds to minutes")                       \
-    X(THREAD,    "thread",    "while nodes compute, a progress thread keeps their engines going")          \
-    X(FREEZE,    "freeze",    "hosts stand still, responder and all; one for too long is lost")    \
-    X(JUMP,      "jump",      "clocks jump ahead")                                               \
-    X(COARSE,    "coarse",    "clocks move in steps, so that many things happen at one time")    \
-    X(WRAP,      "wrap",      "sequence numbers begin shortly before they wrap")                 \
-    X(RING,      "ring",      "receive rings are small and overflow")                            \
-    X(SWITCH,    "switch",    "the switch has small buffers and drops what does not fit")        \
-    X(PARTITION, "partition", "some nodes cannot reach the others for a while, or one way only") \
-    X(SEVER,     "sever",     "hosts are cut off forever, or until their peers have given up")  \
-    X(UNEVEN,    "uneven",    "some links are many times slower than others")                    \
-    X(FULL,      "full",      "the send path takes no frame for a while")                          \
-    X(CLOSE,     "close",     "connections are closed in the middle and reopened")            \
-    X(REVOKE,    "revoke",    "memory is deregistered while it is accessed")                     \
-    X(RESTART,   "restart",   "processes die and others take their place, with a new key")       \
-    X(KILL,      "kill",      "processes die")                                                   \
+    X(LOSS,      "loss",      "frames vanish at random")                                          \
+    X(BURST,     "burst",     "all frames to a node vanish for a while")                          \
+    X(DUPLICATE, "duplicate", "frames arrive twice")                                              \
+    X(REORDER,   "reorder",   "single frames are overtaken by many")                              \
+    X(JITTER,    "jitter",    "each frame has a random delay")                                    \
+    X(CORRUPT,   "corrupt",   "bytes of a frame change, after the addresses")                     \
+    X(RESIZE,    "resize",    "frames are truncated, or something is appended to them")           \
+    X(ECHO,      "echo",      "frames arrive twice, one of them with a changed byte")             \
+    X(PAUSE,     "pause",     "nodes compute for microseconds to minutes")                        \
+    X(THREAD,    "thread",    "while nodes compute, a progress thread serves their engines")      \
+    X(FREEZE,    "freeze",    "hosts and their responders are suspended, sometimes for too long")  \
+    X(JUMP,      "jump",      "clocks jump ahead")                                                \
+    X(COARSE,    "coarse",    "clocks advance in steps, so that many events coincide")            \
+    X(WRAP,      "wrap",      "sequence numbers begin shortly before they wrap")                  \
+    X(RING,      "ring",      "receive rings are small and overflow")                             \
+    X(SWITCH,    "switch",    "the switch has small buffers that overflow")                       \
+    X(PARTITION, "partition", "some nodes cannot reach others for a while, one way or both")       \
+    X(SEVER,     "sever",     "hosts are cut off forever, or until their peers have given up")    \
+    X(UNEVEN,    "uneven",    "some links are many times slower than others")                     \
+    X(FULL,      "full",      "the send path accepts no frames for a while")                      \
+    X(CLOSE,     "close",     "connections are closed at any time and reopened")                  \
+    X(REVOKE,    "revoke",    "memory is deregistered while it is accessed")                      \
+    X(RESTART,   "restart",   "processes die, and others with new keys replace them")             \
+    X(KILL,      "kill",      "processes die")                                                    \
     X(MEMORY,    "memory",    "few frames and buffers, and allocations fail")                     \
-    X(FORGE,     "forge",     "an unknown peer sends frames, but does not know the keys")             \
-    X(REPLAY,    "replay",    "frames that were on the wire are sent again much later")          \
-    X(HOSTILE,   "hostile",   "who knows all keys sends what it likes: only safety is left")      \
-    X(PULL,      "pull",      "cables are pulled and put back, and the carrier says so or not")    \
-    X(LOSSY,     "lossy",     "one of several routes loses a part of its frames for seconds")   \
-    X(ADDRESS,   "address",   "interfaces get another address, and the one that they had before") \
-    X(ERROR,     "error",     "ports report errors: what they are given is lost for a while")        \
-    X(STRAY,     "stray",     "frames come to another process of the host for a while")              \
-    X(STEP,      "step",      "the clock by which arrivals are told is set, forward or back")        \
-    X(STEADY,    "steady",    "programs send to one node without a pause")
+    X(FORGE,     "forge",     "an unknown peer sends frames without knowing the keys")            \
+    X(REPLAY,    "replay",    "recorded frames are sent again much later")                        \
+    X(HOSTILE,   "hostile",   "an attacker with all keys sends anything: only safety is checked")  \
+    X(PULL,      "pull",      "cables are pulled and plugged, with or without the kernel's notice")\
+    X(LOSSY,     "lossy",     "one of several routes loses some of its frames for seconds")       \
+    X(ADDRESS,   "address",   "interfaces get other addresses, or their first one again")         \
+    X(ERROR,     "error",     "ports report errors: they lose frames for a while")                \
+    X(STRAY,     "stray",     "frames reach another process of the host for a while")             \
+    X(STEP,      "step",      "the clock of arrival times is set forward or back")                \
+    X(STEADY,    "steady",    "programs send to one node continuously")
 /* clang-format on */
 
 enum sim_fault {

@@ -23,32 +23,32 @@ static inline uint64_t sim_random_next(struct sim_random *random)
     return z ^ (z >> 31);
 }
 
-/** Generator number `stream` of a run: independent of all others of the same seed. */
+/** Return generator number `stream` of a run, independent of all others of the seed. */
 static inline struct sim_random sim_random_stream(uint64_t seed, uint64_t stream)
 {
     struct sim_random mix = {seed ^ (stream + 1) * 0xD1B54A32D192ED03ull};
     return (struct sim_random){sim_random_next(&mix)};
 }
 
-/** 0 to bound - 1; bound is not 0. */
+/** Draw from 0 to bound - 1; bound is not 0. */
 static inline uint64_t sim_random_below(struct sim_random *random, uint64_t bound)
 {
     return sim_random_next(random) % bound;
 }
 
-/** least to most, both included. */
+/** Draw from least to most, both included. */
 static inline uint64_t sim_random_between(struct sim_random *random, uint64_t least, uint64_t most)
 {
     return least + sim_random_below(random, most - least + 1);
 }
 
-/** True in `ppm` of a million cases. */
+/** Return true in `ppm` of a million cases. */
 static inline bool sim_random_chance(struct sim_random *random, uint32_t ppm)
 {
     return ppm != 0 && sim_random_below(random, 1000000) < ppm;
 }
 
-/** least to most, every power of two between them about as likely as any other; least is not 0. */
+/** Draw from least to most, each power of two about equally likely; least is not 0. */
 static inline uint64_t sim_random_scaled(struct sim_random *random, uint64_t least, uint64_t most)
 {
     unsigned low_bits = 63u - (unsigned)__builtin_clzll(least);

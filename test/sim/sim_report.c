@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What a reader gets to see of a run: the trace, one line an event, and violations.
+ * Output of a run: the trace, with a line for each event, and violations.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Routes from the interfaces of a node to those of others, as in the component: routes on which the
- * program sends, routes on which peers have connected, and failover between them. Also contains the
+ * Routes from a node's interfaces to those of other nodes, like the component's: those that the
+ * program sends on, those on which only peers have connected, and failover between them. Also the
  * responder, which answers for a computing program.
  */
 #include <stdlib.h>
@@ -127,7 +127,7 @@ struct sim_peer *sim_route_called(struct sim_nic *nic, const struct rawe_connect
         const struct sim_nic *caller = &other->nics[far];
         if (caller->key == from->key && caller->port == from->port &&
             (elsewhere || sim_address_same(caller->mac, source_mac))) {
-            /* A program knows all processes of its job, and so this peer. */
+            /* A program knows all processes of its job, including this peer. */
             bool learns = !sim_depart_finalizing(node);
             if (learns) {
                 (void)sim_route_get(node, from->vpid, meant);
@@ -239,7 +239,7 @@ void sim_route_ask(struct sim_peer *route, unsigned what, uint16_t port, uint32_
               key, &ping, nic->node->local_ns);
 }
 
-/** Send a PING to the peer's responder, as the component does, and report its previous answers. */
+/** Send a PING to the peer's responder, like the component, and report its previous answers. */
 void sim_route_stalled(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     const struct sim_channel *channel = conn->owner;

@@ -1,17 +1,17 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * One run from its first event to its last: work, wait until all is settled, end node by node.
+ * One run from its first event to its last: work until all is settled, then end node by node.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim.h"
 
-/** Runs are small; one with more events is stuck in a loop. */
+/** Runs are small: one with more events loops forever. */
 #define EVENTS_MOST 10000000u
 
-/** How long runs go on after the last lie, to show what has come of it. */
+/** How long runs continue after the last forged frame, to show its consequences. */
 #define AFTER_LIES_NS 20000000u
 
 static void mix(struct sim *sim, uint64_t value)
@@ -31,7 +31,10 @@ static void mix_packet(struct sim *sim, const struct sim_packet *packet)
     mix(sim, words[2] + packet->len_bytes);
 }
 
-/** A process dies; with luck, or always when processes do not just die, another takes its place. */
+/**
+ * Let a process die. Another takes its place if the plan has restarts, but only in half of the
+ * cases if it also has kills.
+ */
 static void death(struct sim *sim, const struct sim_event *event)
 {
     struct sim_node *node = &sim->nodes[event->node];
@@ -122,7 +125,7 @@ static void dispatch(struct sim *sim, const struct sim_event *event)
     }
 }
 
-/** Everything has been settled: nodes end, each at a time of its own. */
+/** Let the nodes end at random times, now that all is settled. */
 static void begin_end(struct sim *sim)
 {
     struct sim_random random = sim_random_stream(sim->options.seed, 18);
@@ -146,7 +149,7 @@ static void begin_end(struct sim *sim)
     }
 }
 
-/** A node that was lied to may wait forever: the run ends unfinished. */
+/** Return true if the run may end unfinished: a deceived node may wait forever. */
 static bool lies_are_over(const struct sim *sim)
 {
     uint64_t after_ns =
@@ -154,14 +157,14 @@ static bool lies_are_over(const struct sim *sim)
     return sim->now_ns > after_ns + AFTER_LIES_NS && sim->unborn == 0;
 }
 
-/** True when a thing to come was found and done. */
+/** Handle the next event. Returns false if there was none. */
 static bool step(struct sim *sim)
 {
     struct sim_event event;
 
     if (!sim_events_pop(&sim->events, &event)) {
         if (sim->plan.lying && !sim->finishing) {
-            begin_end(sim); /* everybody waits, for what was acknowledged by a lie */
+            begin_end(sim); /* all wait for data that a forged frame acknowledged */
             return true;
         }
         return false;
@@ -206,7 +209,7 @@ static void check_end(struct sim *sim)
 
 static void fill_result(const struct sim *sim, struct sim_result *result)
 {
-    /* Peers that owe nothing are asked as long as a run lasts, however few frames there are. */
+    /* Checks of idle peers last as long as the run, however few frames it has. */
     bool counts = sim->calm && sim->plan.idle_ns == 0 && (sim->plan.faults & SIM_BIT(STEADY)) == 0;
 
     *result = sim->retired;

@@ -1,15 +1,16 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * No peer starves: a connection that has something to send gets some of it through, and a GET of whose
- * peer nothing is under way has its turn, within a bound, however much others send. That everything
- * finishes says nothing of that, as a run goes on while others make progress.
+ * No peer starves: however much others send, each connection with something to send makes progress
+ * within a bound, and so do the GETs from each peer. A run that finishes does not prove this,
+ * because it continues while any node makes progress.
  *
- * The bound is what the model makes of it. Longest are turns that others have before (grants, GETs),
+ * The bound follows from the delays of the model. The longest are turns of others (grants, GETs),
  * whose peers may not run, and questions for credit, which are at most 100 ms apart: together
- * SERVED_NS. Each frame may have to wait in the two queues of its path and those of the way back.
- * Where ports and rings drop what does not fit, questions are lost as well: a few are allowed for. When
- * faults end, the next question may be as late as questions ever are.
+ * SERVED_NS. A frame may wait in the two queues of its path, and its answer in those of the way
+ * back. Where ports and rings overflow, questions may be lost, too: the bound allows for a few.
+ * When faults end, the next question comes at the latest after the longest interval between
+ * questions.
  */
 #include "sim.h"
 
@@ -17,16 +18,16 @@
 
 #define SERVED_NS 250000000ull
 
-/** It takes that long until batches that stop to pass are given up (rawe_conn_batch.c), and a bit. */
+/** Slightly more than the time until fading batches are given up (rawe_conn_batch.c). */
 #define BATCHES_NS 600000000ull
 
-/** A peer that has another address is followed, or sought, within this time. */
+/** A peer whose address changes is found within this time. */
 #define ADDRESS_NS 2000000000ull
 
-/** Questions that may be lost one after the other. */
+/** Consecutive questions that may be lost. */
 #define QUESTIONS 4u
 
-/** From when on nothing goes wrong any more that would be an excuse; UINT64_MAX: never in this run. */
+/** Return when faults stop being an excuse for delays; UINT64_MAX: never in this run. */
 static uint64_t calm_from_ns(const struct sim *sim)
 {
     const struct sim_incidents *incidents = &sim->incidents;
@@ -40,7 +41,7 @@ static uint64_t calm_from_ns(const struct sim *sim)
     return sim_lossy_until_ns(sim) > calm_ns ? sim_lossy_until_ns(sim) : calm_ns;
 }
 
-/** When all that waits for a link now has passed it. */
+/** Return the time until a link has sent the data that waits for it now. */
 static uint64_t passed_ns(const struct sim *sim, const struct sim_link *link)
 {
     uint64_t free_ns =
@@ -48,7 +49,7 @@ static uint64_t passed_ns(const struct sim *sim, const struct sim_link *link)
     return free_ns > sim->now_ns ? free_ns - sim->now_ns : 0;
 }
 
-/** How long a round trip to the peer takes at most, as queues are now. */
+/** Return the maximum time of a round trip to the peer, given the queues' present lengths. */
 static uint64_t queues_ns(const struct sim_channel *channel)
 {
     const struct sim *sim = channel->node->sim;
@@ -64,9 +65,9 @@ static uint64_t frames_arrived(const struct rawe_conn *conn)
 }
 
 /**
- * Return a value that changes with each frame that the peer has acknowledged. A message that must not
- * overtake earlier ones, on other connections to the process, comes nearer to its turn with their frames:
- * where these are slow, the limit itself rises rarely (seed 70062485 of `steady`).
+ * Return a value that changes with each frame that the peer acknowledges. If the first message must
+ * not overtake earlier ones on other connections to the process, their frames count as well: if
+ * those are slow, the limit itself rises rarely (seed 70062485 of `steady`).
  */
 static uint64_t progress_of(const struct rawe_conn *conn)
 {
@@ -83,7 +84,7 @@ static uint64_t progress_of(const struct rawe_conn *conn)
     return frames << 32 ^ (uint64_t)conn->handshake.local_id << 2 ^ conn->handshake.state;
 }
 
-/** Something that waits goes on from now on, or, if faults had delayed it, when they are over. */
+/** Return when a wait begins: now or, if faults delay it, when they are over. */
 static uint64_t served_from_ns(const struct sim *sim, uint64_t before_ns, uint64_t calm_ns)
 {
     bool delayed = sim->now_ns < calm_ns || before_ns < calm_ns;
@@ -108,7 +109,7 @@ static void check_channel(struct sim_channel *channel, uint64_t calm_ns)
     uint64_t progress = progress_of(conn);
 
     if (rawe_conn_drained(conn)) {
-        channel->served_ns = UINT64_MAX; /* nothing is to be sent */
+        channel->served_ns = UINT64_MAX; /* nothing to send */
         return;
     }
     if (channel->served_ns == UINT64_MAX || progress != channel->served ||
@@ -124,11 +125,11 @@ static void check_channel(struct sim_channel *channel, uint64_t calm_ns)
     }
 }
 
-/** Rounds of turns in which other peers' GETs come first, a piece each. */
+/** Rounds in which each other peer's GETs may first transfer a piece. */
 #define ROUNDS 8u
 #define PIECE_BYTES 65536u
 
-/** GETs from a peer: something of one of them comes. */
+/** Check that GETs from each peer make progress. */
 static void check_reads(struct sim_node *node, uint64_t calm_ns)
 {
     struct sim *sim = node->sim;
@@ -151,14 +152,14 @@ static void check_reads(struct sim_node *node, uint64_t calm_ns)
     }
 }
 
-/** Reads are looked at now and then: each time all of the run. */
+/** One in this many events checks GETs, because that takes all of the run's. */
 #define READS_RARELY 64u
 
 void sim_served_check_node(struct sim_node *node)
 {
     uint64_t calm_ns = calm_from_ns(node->sim);
 
-    /* Elsewhere a piece may come frame by frame, a round trip each. */
+    /* In other runs, each frame of a piece may take a round trip. */
     bool steady = node->sim->plan.faults == SIM_BIT(STEADY);
 
     if (steady && calm_ns != UINT64_MAX && node->sim->accesses_open != 0 &&

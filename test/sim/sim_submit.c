@@ -69,7 +69,7 @@ struct sim_message *sim_message_new(struct sim *sim, enum sim_message_kind kind,
     return message;
 }
 
-/** First attempt, in two pieces, either of which may be empty: must it be delivered? */
+/** Enter a message in the ledger, in up to two pieces, and excuse it if it may be lost. */
 static void submit_first(struct sim *sim, struct sim_message *message, struct sim_channel *channel)
 {
     struct net_message *net = &message->net;
@@ -94,7 +94,7 @@ static void submit_first(struct sim *sim, struct sim_message *message, struct si
     }
 }
 
-/** The message goes on this channel. */
+/** Record that the message is sent on this channel. */
 static void note_channel(struct sim *sim, struct sim_message *message, struct sim_channel *channel)
 {
     struct net_message *net = &message->net;
@@ -136,7 +136,7 @@ static void submit_in_place(struct sim *sim, struct sim_message *message,
     const struct rawe_conn *bulk = peer->conn[RAWE_LANE_BULK];
     bool fits = express != NULL && message->net.len_bytes <= rawe_conn_frame_message_bytes(express);
 
-    /* It is part of a streak, or the connection has just moved to a path with shorter frames. */
+    /* It belongs to a streak, or the connection has just moved to a path with shorter frames. */
     if (channel->lane == RAWE_LANE_EXPRESS && bulk != NULL &&
         message->net.out.send.queue == &bulk->tx.queue &&
         (!fits || message->net.out.send.ordered)) {
@@ -149,7 +149,7 @@ static void submit_in_place(struct sim *sim, struct sim_message *message,
     }
 }
 
-/** Open the channels of all routes to the process: a PUT uses them all, and is lost with any. */
+/** Open the channels of all routes to the process: a PUT uses all, and is lost with any of them. */
 static void note_all_routes(struct sim *sim, struct sim_message *message,
                             struct sim_channel *channel)
 {
@@ -196,7 +196,7 @@ static void submit(struct sim *sim, struct sim_message *message)
         return;
     }
     net->out.send.ordered = ordered;
-    /* Of two lanes that use different paths one may carry in a frame what the other cannot. */
+    /* If the lanes use different paths, a message may fit a frame of only one of them. */
     net->may_overtake = sim_route_count(channel->via) != 1 && !ordered &&
                         net->len_bytes <= channel->via->nic->payload_max_bytes;
     bool fits = net->len_bytes <= rawe_conn_frame_message_bytes(sim_conn(channel));
@@ -207,7 +207,7 @@ static void submit(struct sim *sim, struct sim_message *message)
         submit_first(sim, message, channel);
     }
     note_channel(sim, message, channel);
-    /* The peer object would open it, without a channel. A streak goes by the bulk lane. */
+    /* Open the other lane, too, else the peer object opens it for a streak, without a channel. */
     if (sim_channel_beside(channel, channel->lane ^ 1u)->failed) {
         net_ledger_excuse(net);
     }

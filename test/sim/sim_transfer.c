@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Memory that peers write into: each node has an arena filled with one value, in which transfers
- * get regions with guards between them. This reveals writes elsewhere, too early, or too late.
+ * get regions with guards between them. This reveals writes outside, too early, or too late.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -21,7 +21,7 @@ static void pause_node(struct sim *sim, struct sim_node *node)
     uint64_t length_ns = sim_random_scaled(&node->pause, 1000, sim->plan.pause_most_ns);
 
     if (sim->departing) {
-        length_ns %= sim->plan.peer_timeout_ns / 8; /* who computes has not come to the fence */
+        length_ns %= sim->plan.peer_timeout_ns / 8; /* others wait for it at the fence */
     }
     node->pauses_left--;
     node->pause_until_ns = node->local_ns + length_ns;
@@ -34,7 +34,7 @@ static void pause_node(struct sim *sim, struct sim_node *node)
                                            .node = node->index,
                                            .value = node->life});
     }
-    /* What the progress thread has kept is told when the program is back. */
+    /* The program gets deferred messages when it returns. */
     sim_node_wake(node, node->pause_until_ns);
     sim_trace(sim, "n%u computes for %llu us", node->index, (unsigned long long)length_ns / 1000);
 }
@@ -135,13 +135,13 @@ void sim_trouble_within(struct sim *sim, struct sim_node *node)
     maybe_step(sim, node);
 }
 
-/** When all hosts stop and go on: one after the other, within this time. */
+/** Return the time within which all hosts stop, one after the other, and later continue. */
 static uint64_t apart_ns(const struct sim_plan *plan)
 {
     return plan->peer_timeout_ns < 8 * SECOND ? plan->peer_timeout_ns / 8 : SECOND;
 }
 
-/** One incident: a host that stands still as long alone is lost. */
+/** Suspend all hosts, as one incident: a host that stops alone for as long is given up. */
 static void suspend_all(struct sim *sim)
 {
     struct sim_random random = sim_random_stream(sim->options.seed, 25);
@@ -181,7 +181,7 @@ void sim_trouble_suspend(struct sim *sim, struct sim_node *node, uint64_t until_
     }
 }
 
-/** A trouble of some host, at some time from `from_ns` on. */
+/** Return a trouble of a random host at a random time from `from_ns` on. */
 static struct sim_event trouble(const struct sim *sim, struct sim_random *random,
                                 enum sim_event_kind kind, uint64_t from_ns)
 {
@@ -192,7 +192,7 @@ static struct sim_event trouble(const struct sim *sim, struct sim_random *random
     return event;
 }
 
-/** Troubles with a number each, which decides about them when they happen. */
+/** Plan troubles, each with a random number that decides its details. */
 static void plan_with_choice(struct sim *sim, enum sim_event_kind kind, unsigned count,
                              struct sim_random random, uint64_t from_ns)
 {
@@ -204,7 +204,7 @@ static void plan_with_choice(struct sim *sim, enum sim_event_kind kind, unsigned
     }
 }
 
-/** When a cable that is pulled for a short time only is put back. */
+/** Return when the interface's cable is put back; 0: it may stay pulled. */
 static uint64_t pulled_until_ns(const struct sim *sim, const struct sim_nic *nic)
 {
     return nic->index == sim->plan.pull_longest ? 0 : nic->pulled_until_ns;
@@ -267,12 +267,12 @@ void sim_trouble_sever(struct sim *sim, struct sim_node *node)
               (unsigned long long)length_ns / 1000000);
 }
 
-/** In so much time others have taken over what went by a cable that stays pulled. */
+/** Time until other routes have taken over from a cable that stays pulled. */
 #define FAILOVER_NS (2 * SECOND)
 
 /**
- * While nodes leave, no two of them are without a route for a second: who is silent that long, and
- * finalizes, is taken to have left.
+ * Longest pull while nodes leave. No two nodes may lack a route for a second, because a finalizing
+ * node that is silent for that long counts as gone.
  */
 #define DEPARTING_PULL_MOST_NS (SECOND / 20)
 
@@ -290,13 +290,13 @@ void sim_trouble_pull(struct sim *sim, struct sim_node *node, uint64_t choice)
         return;
     }
     short_ns = sim->departing ? short_ns % DEPARTING_PULL_MOST_NS : short_ns;
-    /* With the others of this number gone as well, each two hosts have a route left. */
+    /* Even if all cables of this number are pulled, every two hosts have a route. */
     bool may_last = node->nic_count > 1 && nic->index == sim->plan.pull_longest;
     for_ever = for_ever && may_last;
     uint64_t length_ns = lasts && may_last ? long_ns : short_ns;
     sim->incidents.pulled++;
     nic->pulled_until_ns = for_ever ? UINT64_MAX : sim->now_ns + length_ns;
-    /* Of a fibre, one strand may be broken. */
+    /* One strand of a fiber may be broken. */
     unsigned strand = seen ? 0 : sim_random_below(&random, 4);
     nic->pulled_in = strand != 1;
     nic->pulled_out = strand != 2;

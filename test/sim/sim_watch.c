@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Connections over time: how each one has changed since its node's last progress, and since when it
- * owes its peer an acknowledgement.
+ * Connections over time: changes since the node's last progress, and how long an acknowledgement
+ * has been owed.
  */
 #include "sim.h"
 
@@ -121,9 +121,8 @@ static void check_published(struct sim *sim, const struct sim_nic *nic)
 }
 
 /**
- * Check that the credit of all peers together fits the ring. A peer that was given up has
- * none. Promised credit is not checked while a
- * sender with a closed connection is still counted, because the number of senders is wrong then.
+ * Check that the credit of all peers together fits the ring. A peer that was given up has none. The
+ * check is skipped while the engine still counts a sender whose connection was closed.
  */
 static void check_shares(struct sim *sim, const struct sim_nic *nic)
 {
@@ -189,8 +188,8 @@ void sim_watch_node(struct sim_node *node)
         struct sim_watch *watch = watch_of(channel);
         const struct rawe_cc *cc = &sim_conn(channel)->tx.cc;
         if (watch->migrations != migrations || watch->cc_first != cc->first) {
-            watch->migrations = migrations; /* nothing is known of another path, */
-            watch->cc_first = cc->first;    /* nor of frames of another length */
+            watch->migrations = migrations; /* another path has a new window, */
+            watch->cc_first = cc->first;    /* and with another frame length */
             watch->cc_window = cc->window;
         }
         check_congestion(sim, channel, watch);

@@ -13,10 +13,10 @@
 /** Messages that a tree cuts a bcast into. */
 #define SEGMENT_BYTES (64u * 1024u)
 
-/* What btl_rawe_multicast.c has where there are batches, at MTU 1500. */
+/** Window of btl_rawe_multicast.c with batches and MTU 1500. */
 #define WINDOW_FRAMES 256u
 
-/** All ranks enter the next one, each a little later than the first. */
+/** Let all ranks enter the next collective, each after a random delay. */
 static void begin(struct cluster *cluster)
 {
     struct cluster_collective *collective = &cluster->collective;
@@ -33,7 +33,7 @@ static void begin(struct cluster *cluster)
     }
 }
 
-/** With the last rank it has ended, and the next one begins. */
+/** Record that a rank has finished; the last one starts the next collective. */
 static void finish(struct cluster_rank *rank)
 {
     struct cluster *cluster = rank->cluster;
@@ -65,7 +65,9 @@ static void send_segment(struct cluster_rank *rank, uint32_t to, uint32_t segmen
     }
 }
 
-/** To all below this rank in the tree; in the binomial one, those with most below them first. */
+/**
+ * Send a segment to the rank's children; in the binomial tree, those with most descendants first.
+ */
 static void pass_segment(struct cluster_rank *rank, uint32_t segment)
 {
     const struct cluster_plan *plan = &rank->cluster->plan;
@@ -207,7 +209,7 @@ void cluster_collective_init(struct cluster_rank *rank)
 
 /* ---- both ---- */
 
-/** Do what may be done by now. */
+/** Take all steps that are possible now. */
 static void proceed(struct cluster_rank *rank)
 {
     const struct cluster_plan *plan = &rank->cluster->plan;

@@ -3,7 +3,7 @@
  *
  * Consecutive collectives with one rank per host. With messages:
  *
- *   bcast      along a tree, in segments that each rank forwards on arrival
+ *   bcast      along a tree, in segments that each rank forwards when they arrive
  *   allreduce  log2(n) rounds; in round k, rank i sends to i + 2^k (dissemination: at most as many
  *              steps as recursive doubling). With one byte it is a barrier
  *

@@ -8,7 +8,7 @@
 #include "cluster.h"
 #include "net_harness.h"
 
-/** A link: flows on it that have no rate yet, and what of it those with a rate leave. */
+/** A link: its flows without a rate, and the capacity left by flows with one. */
 struct share {
     double left;
     uint32_t flows;
@@ -24,7 +24,7 @@ static unsigned path_of(const struct cluster *cluster, uint32_t pair,
     return cluster_net_path(plan, of.from, of.to, batch, path);
 }
 
-/** All links with the flows on them. The caller frees them. */
+/** Return all links with their flows. The caller frees them. */
 static struct share *shares_new(const struct cluster *cluster)
 {
     struct share *shares = net_new(cluster->net.link_count * sizeof(*shares));
@@ -54,7 +54,7 @@ double cluster_fair_busiest(const struct cluster *cluster)
     return most;
 }
 
-/** The link that limits its flows most; UINT32_MAX: all flows have their rates. */
+/** Return the link with the least capacity per flow; UINT32_MAX if all flows have rates. */
 static uint32_t narrowest(const struct share *shares, uint32_t count)
 {
     uint32_t least = UINT32_MAX;

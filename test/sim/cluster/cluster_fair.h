@@ -11,7 +11,7 @@ struct cluster;
 
 /** Return how many messages the busiest link carries if each pair sends one. */
 double cluster_fair_busiest(const struct cluster *cluster);
-/** Write the max-min fair rate of each pair's flow, as a fraction of a link. */
+/** Write the max-min fair rate of each pair's flow, in units of a link's rate. */
 void cluster_fair_rates(const struct cluster *cluster, double *rates);
 
 #endif

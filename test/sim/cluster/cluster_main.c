@@ -15,7 +15,7 @@
 
 #define LIST_MAX 16u
 
-/** Values of an option that takes several. */
+/** The values of an option with a list. */
 struct list {
     uint64_t values[LIST_MAX];
     unsigned count;
@@ -35,10 +35,10 @@ static struct list hosts = {{9}, 1}, ranks = {{1}, 1}, sizes = {{64 * 1024}, 1},
                    buffers = {{1000000}, 1}, rates = {{25000000000}, 1}, busy = {{0}, 1},
                    loads = {{60}, 1}, seeds = {{1}, 1};
 static bool csv;
-/** What interfaces report, in b/s; UINT64_MAX: the rate of their links. */
+/** Rate that interfaces report, in b/s; UINT64_MAX: that of their links. */
 static uint64_t reported = UINT64_MAX;
 
-/** A number and its unit; `*value` is moved behind them. */
+/** Read a number and its unit, and move `*value` past them. */
 static bool read_number(const char **value, uint64_t *number)
 {
     static const struct {
@@ -84,7 +84,7 @@ static bool read_list(const struct option_row *row, const char *value)
     return true;
 }
 
-/** A number that may have a unit, as uint64_t. */
+/** Read a number, perhaps with a unit, as uint64_t. */
 static bool read_one(const struct option_row *row, const char *value)
 {
     uint64_t *number = row->to;
@@ -214,7 +214,7 @@ static const struct option_row rows[] = {
     {"csv", NULL, "commas between the values", option_on, .to = &csv},
 };
 
-/** One run. Returns whether all messages have arrived. */
+/** Run a plan and report it. Returns true if all messages have arrived. */
 static bool run(enum cluster_form form, const struct cluster_plan *plan)
 {
     struct cluster_result result = cluster_run(plan);
@@ -227,7 +227,9 @@ static bool run(enum cluster_form form, const struct cluster_plan *plan)
     return result.complete;
 }
 
-/** Take the value of a list that a run has; `*number` counts the runs of those not taken yet. */
+/**
+ * Return a run's value of a list; `*number` is the run's number among the remaining combinations.
+ */
 static uint64_t pick(const struct list *list, unsigned *number)
 {
     unsigned at = *number % list->count;
@@ -236,7 +238,7 @@ static uint64_t pick(const struct list *list, unsigned *number)
     return list->values[at];
 }
 
-/** A run for each combination; the seed changes first. Returns how many were not complete. */
+/** Run each combination; the seed changes fastest. Returns the number of incomplete runs. */
 static unsigned run_all(enum cluster_form form)
 {
     struct cluster_plan plan = wanted;

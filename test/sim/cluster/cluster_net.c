@@ -30,8 +30,8 @@ static uint32_t wire_bytes(const struct cluster_frame *frame)
 }
 
 /*
- * Numbers of links: hosts to leaves, leaves to hosts, leaves to spines (by leaf, then spine), spines to
- * leaves (by spine, then leaf).
+ * Numbers of links: hosts to leaves, leaves to hosts, leaves to spines (by leaf, then spine),
+ * spines to leaves (by spine, then leaf).
  */
 
 static uint32_t link_to_host(const struct cluster_plan *plan, uint32_t rank)
@@ -50,7 +50,7 @@ static uint32_t link_to_leaf(const struct cluster_plan *plan, uint32_t spine, ui
     return 2 * plan->hosts + leaf_count * plan->spines + spine * leaf_count + leaf;
 }
 
-/** The spine that all frames of a connection take; those with a batch header have other ports. */
+/** Return the spine of a connection's frames; those with a batch header hash differently. */
 static uint32_t hash_spine(const struct cluster_plan *plan, uint32_t from, uint32_t to, bool batch)
 {
     struct sim_random hash =
@@ -58,7 +58,7 @@ static uint32_t hash_spine(const struct cluster_plan *plan, uint32_t from, uint3
     return (uint32_t)sim_random_below(&hash, plan->spines);
 }
 
-/** The link that a frame takes next, at the end of link `at`. */
+/** Return the link that a frame takes after link `at`. */
 static uint32_t next_link(const struct cluster_plan *plan, const struct cluster_frame *frame,
                           uint32_t at)
 {
@@ -73,7 +73,7 @@ static uint32_t next_link(const struct cluster_plan *plan, const struct cluster_
                : link_to_leaf(plan, (at - link_to_spine(plan, 0, 0)) % plan->spines, to_leaf);
 }
 
-/** The switch that a port belongs to. */
+/** Return the switch of a port. */
 static uint32_t switch_of(const struct cluster_plan *plan, uint32_t port)
 {
     if (port < link_to_spine(plan, 0, 0)) {
@@ -168,7 +168,7 @@ void cluster_net_free(struct cluster_net *net)
     net_delete(net->shared_bytes);
 }
 
-/** The first frame on a link to a switch will come there. */
+/** Plan the arrival of a link's first frame at the switch. */
 static void expect_at_switch(struct cluster_net *net, uint32_t link)
 {
     sim_events_push(net->events,
@@ -177,7 +177,7 @@ static void expect_at_switch(struct cluster_net *net, uint32_t link)
                                        .node = link});
 }
 
-/** Transmit a frame behind those that wait. */
+/** Append a frame to a link's queue. */
 static void link_put(struct cluster_net *net, uint32_t link, struct cluster_frame *frame,
                      uint64_t now_ns)
 {
@@ -195,11 +195,12 @@ static void link_put(struct cluster_net *net, uint32_t link, struct cluster_fram
     }
 }
 
-/** What a NIC has taken from the queueing discipline in advance (byte queue limits). */
+/** Bytes that a NIC takes from the queueing discipline in advance (byte queue limits). */
 #define NIC_BYTES 64000u
 
 /**
- * Put a short frame before the batches' frames in a host's queueing discipline. False: none is there.
+ * Put a short frame before the batches' frames in a host's queueing discipline. Returns false if it
+ * holds none.
  */
 static bool link_put_first(struct cluster_net *net, uint32_t link, struct cluster_frame *frame,
                            uint64_t now_ns)
@@ -245,7 +246,7 @@ void cluster_net_send(struct cluster_net *net, struct cluster_frame *frame, uint
     }
 }
 
-/** A frame comes to a port: the length of its queue, in bytes. */
+/** Return the queue length, in bytes, that a frame finds at a port, and record it. */
 static uint64_t queue_sample(struct cluster_net *net, uint32_t port, uint64_t now_ns)
 {
     struct cluster_queues *queues = &net->queues;
@@ -258,8 +259,9 @@ static uint64_t queue_sample(struct cluster_net *net, uint32_t port, uint64_t no
 }
 
 /**
- * Has a port room for a queue of that length? Each has its own buffer, and where the switch's is
- * shared, too, no more of that than is free (dynamic thresholds, Choudhury and Hahne 1998, alpha 1).
+ * Return true if a port has room for a queue of `bytes`. Each port has its own limit. If the switch
+ * has a shared buffer, a port may use as much of it as is free (dynamic thresholds, Choudhury and
+ * Hahne 1998, alpha 1).
  */
 static bool has_room(const struct cluster_net *net, uint32_t port, uint64_t bytes)
 {
@@ -270,7 +272,7 @@ static bool has_room(const struct cluster_net *net, uint32_t port, uint64_t byte
            (plan->shared_bytes == 0 || bytes + used_bytes <= plan->shared_bytes);
 }
 
-/** A frame has been put on a port's link: it is in the shared buffer until it has left. */
+/** Count a frame in the shared buffer until the port's link has transmitted it. */
 static void share(struct cluster_net *net, uint32_t port, uint32_t bytes)
 {
     uint32_t number = switch_of(net->plan, port);
@@ -282,8 +284,10 @@ static void share(struct cluster_net *net, uint32_t port, uint32_t bytes)
                                                     .value = bytes});
 }
 
-/** Put a frame, which is taken over, into the queue of a port. Returns for which rank it is on its
- * last link. */
+/**
+ * Put a frame into the queue of a port, taking ownership. Returns its rank if this is its last
+ * link, else CLUSTER_NONE.
+ */
 static uint32_t port_put(struct cluster_net *net, uint32_t port, struct cluster_frame *frame,
                          uint64_t now_ns)
 {
@@ -321,7 +325,7 @@ static void copy_put(struct cluster_net *net, uint32_t port, const struct cluste
     (void)port_put(net, port, copy, now_ns);
 }
 
-/** A multicast has come by a link: to all hosts of a leaf, to one spine, to all leaves. */
+/** Forward a multicast from a link: a leaf to its hosts and one spine, a spine to all leaves. */
 static void flood(struct cluster_net *net, uint32_t link, const struct cluster_frame *frame,
                   uint64_t now_ns)
 {

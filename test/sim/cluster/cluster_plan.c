@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What a run takes at best: see cluster_plan.h.
+ * Bytes and times of an unloaded network: see cluster_plan.h.
  */
 #include "cluster_plan.h"
 

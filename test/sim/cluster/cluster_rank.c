@@ -14,20 +14,20 @@
 #include "conn/rawe_conn_batch.h"
 #include "routes/rawe_balance.h"
 
-/** The send buffer of the socket for frames that are in no batch (rawe_packet.c). */
+/** Send buffer of the express socket (rawe_packet.c). */
 #define SEND_BUFFER_BYTES (4u << 20)
 
 /** Packets of different senders that GRO merges at a time (GRO_HASH_BUCKETS). */
 #define MERGED_AT_A_TIME 8u
 
-/** What the queue of bulk holds. */
+/** Capacity of the bulk queue. */
 #define BULK_RECEIVE_FRAMES 2560u
-/** A rank to which nothing happens makes progress that often: the poll of its progress thread. */
+/** Interval at which an idle rank makes progress: the poll of its progress thread. */
 #define PROGRESS_NS 10000000u
 
 /* ---- sending ---- */
 
-/** What the NIC still has of a rank: the kernel charges the socket for it. */
+/** Return a rank's bytes in the NIC's queue, which the kernel charges to the socket. */
 static uint32_t nic_bytes(const struct cluster_rank *rank, bool batches)
 {
     return rank->cluster->net.nic_bytes[rank->index][batches];
@@ -65,7 +65,7 @@ static bool lies_in(const uint8_t *data, const uint8_t *memory, size_t len_bytes
     return data >= memory && data < memory + len_bytes;
 }
 
-/** Where the data of a batch lies that no frame need have a copy of; NULL: nowhere. */
+/** Return the data of a batch if it never changes, so that frames need no copy, or NULL. */
 static const uint8_t *constant_data(const struct cluster_rank *rank,
                                     const struct rawe_frame *packet)
 {
@@ -76,7 +76,7 @@ static const uint8_t *constant_data(const struct cluster_rank *rank,
     return constant ? data : NULL;
 }
 
-/** Frame `index` of a batch whose headers are in one place and whose data is in another. */
+/** Return frame `index` of a batch whose data stays where it is. */
 static struct cluster_frame *cut_constant(const struct net_batch *batch, uint32_t index,
                                           const uint8_t *data)
 {
@@ -139,8 +139,8 @@ static bool transmit_batch(void *context, const struct rawe_frame *packet, uint3
 /* ---- receiving ---- */
 
 /**
- * A packet with a batch header goes to the engine. Data is copied into place only where it came with
- * the frame: bundles of short messages.
+ * Pass a packet with a batch header to the engine. Data is copied into place only if the frame has
+ * a copy of it: bundles of short messages.
  */
 static void receive_batch(struct rawe_engine *engine, const struct cluster_frame *first,
                           uint32_t len_bytes)
@@ -158,7 +158,9 @@ static void receive_batch(struct rawe_engine *engine, const struct cluster_frame
                               place != NULL ? place : first->data, data_bytes, engine->now_ns);
 }
 
-/** So does a frame, or the packet of `len_bytes` that GRO has made of it and others; it is freed. */
+/**
+ * Receive and free a frame, or the packet of `len_bytes` into which GRO has merged it with others.
+ */
 static void receive_packet(struct cluster_rank *rank, struct cluster_frame *first,
                            uint32_t len_bytes)
 {
@@ -183,14 +185,14 @@ static void receive_packet(struct cluster_rank *rank, struct cluster_frame *firs
     cluster_frame_free(first);
 }
 
-/** Packets that GRO holds, oldest first, until all that has arrived is received. */
+/** Packets that GRO holds, oldest first, until all arrived frames are received. */
 struct merging {
     struct cluster_frame *first[MERGED_AT_A_TIME];
     uint32_t len_bytes[MERGED_AT_A_TIME];
     unsigned count;
 };
 
-/** The packet at `at` goes to the engine. */
+/** Pass packet `at` to the engine. */
 static void merging_finish(struct merging *merging, struct cluster_rank *rank, unsigned at)
 {
     struct cluster_frame *first = merging->first[at];
@@ -204,7 +206,7 @@ static void merging_finish(struct merging *merging, struct cluster_rank *rank, u
     receive_packet(rank, first, len_bytes);
 }
 
-/** A frame of a batch has arrived: merge it to the packet of the same sender, or begin one. */
+/** Merge a frame of a batch into the sender's packet, or begin a new packet. */
 static void merging_put(struct merging *merging, struct cluster_rank *rank,
                         struct cluster_frame *frame)
 {
@@ -231,7 +233,7 @@ static void merging_put(struct merging *merging, struct cluster_rank *rank,
     merging->len_bytes[merging->count++] = frame->len_bytes;
 }
 
-/** All that has arrived. */
+/** Receive all frames that have arrived. */
 static void receive(struct cluster_rank *rank)
 {
     struct cluster *cluster = rank->cluster;
@@ -276,7 +278,9 @@ void cluster_rank_expect(struct cluster_rank *rank)
     }
 }
 
-/** When the wheel has to be looked at: a timer of its finest level is due, or others move there. */
+/**
+ * Return when the wheel needs service: a timer of its finest level is due, or others move there.
+ */
 static uint64_t timer_ns(const struct rawe_timer_wheel *wheel)
 {
     uint64_t tick = wheel->tick;
@@ -313,7 +317,7 @@ static void plan_wake(struct cluster_rank *rank)
     }
 }
 
-/** The program is not in MPI: for `busy_ns` each time, and about half of all time. */
+/** Return true if the program computes: for `busy_ns` at a time, and about half of all time. */
 static bool is_busy(struct cluster_rank *rank, uint64_t now_ns)
 {
     uint64_t busy_ns = rank->receives ? rank->cluster->plan.busy_ns : 0;
@@ -367,7 +371,7 @@ static uint64_t now_ns(void *cluster)
     return ((const struct cluster *)cluster)->now_ns;
 }
 
-/** Where a peer is, or belongs. */
+/** Return a peer's place in the table, which may still be empty. */
 static struct cluster_peer **find_peer(const struct cluster_rank *rank, uint32_t index)
 {
     uint32_t at = index * 0x9E3779B1u; /* Fibonacci hashing */
@@ -378,7 +382,7 @@ static struct cluster_peer **find_peer(const struct cluster_rank *rank, uint32_t
     return &rank->peers[at];
 }
 
-/** Make the table of peers larger. */
+/** Enlarge the table of peers. */
 static void enlarge(struct cluster_rank *rank, uint32_t room)
 {
     struct cluster_peer **before = rank->peers;
@@ -438,7 +442,7 @@ static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *f
     return rawe_peer_conn(&cluster_rank_peer(context, from->vpid)->peer, from->lane);
 }
 
-/** Its responder answers at once. */
+/** rawe_callbacks.silent: the peer's responder answers at once. */
 static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     (void)silent_ns;

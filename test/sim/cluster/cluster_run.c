@@ -10,21 +10,21 @@
 #include "net_harness.h"
 
 #define MS_NS 1000000ull
-/** Time begins there: an incarnation is not 0. */
+/** Begin of virtual time; not 0, because incarnations are not 0. */
 #define BEGIN_NS (1000 * MS_NS)
-/** How long connections have been unused when they count as idle. */
+/** Connections are idle after this time without use. */
 #define IDLE_NS (100 * MS_NS)
-/** Endless flows have found their rates after that. */
+/** Time in which endless flows find their rates. */
 #define SETTLING_NS (20 * MS_NS)
-/** Of each size, to find the median. */
+/** Messages of each size, for the median. */
 #define UNLOADED_MESSAGES 15u
-/** Over which the fairness of flows is looked at. */
+/** Interval over which the fairness of flows is measured. */
 #define FAIRNESS_NS (10 * MS_NS)
-/** A run that takes longer is given up: that many times the ideal, and some probes. */
+/** Longest run: this multiple of the ideal time, plus time for some probes. */
 #define TIMES_IDEAL_MAX 1000u
 #define SLACK_NS (20000 * MS_NS)
 
-/** Let things happen until `end_ns`, or until all messages have arrived. */
+/** Handle events until `end_ns` or, if `until_done`, until all messages have arrived. */
 static void advance(struct cluster *cluster, uint64_t end_ns, bool until_done)
 {
     struct sim_event event;
@@ -89,7 +89,7 @@ static void finish(struct cluster *cluster)
     net_delete(cluster->sink);
 }
 
-/** The counters of all engines, added up. */
+/** Return the sums of all engines' counters. */
 static struct rawe_counters count(const struct cluster *cluster)
 {
     struct rawe_counters sum = {0};
@@ -123,11 +123,11 @@ static struct rawe_counters counted_since(const struct cluster *cluster,
     return now;
 }
 
-/** The flows of a run without end, one for each pair; values by pair. */
+/** Endless flows, one for each pair; values by pair. */
 struct flows {
-    double *fair_bytes; /**< that each gets in FAIRNESS_NS if it has its max-min fair rate */
-    double *bytes;      /**< that have come */
-    double jain_index;  /**< the indices of all slices of time, added up */
+    double *fair_bytes; /**< in FAIRNESS_NS at its max-min fair rate */
+    double *bytes;      /**< received */
+    double jain_index;  /**< sum of the indices of all intervals */
 };
 
 static void flows_init(struct flows *flows, struct cluster *cluster)
@@ -149,7 +149,7 @@ static void flows_init(struct flows *flows, struct cluster *cluster)
     }
 }
 
-/** FAIRNESS_NS have gone by: Jain's index of what each flow has got of its share. */
+/** Evaluate an interval of FAIRNESS_NS: Jain's index of the flows' rates by their fair rates. */
 static void flows_sample(struct flows *flows, struct cluster *cluster)
 {
     double sum = 0, squares = 0;
@@ -166,7 +166,7 @@ static void flows_sample(struct flows *flows, struct cluster *cluster)
     flows->jain_index += squares == 0 ? 0 : sum * sum / (cluster->traffic.pair_count * squares);
 }
 
-/** What `slices` of time have come to. */
+/** Write the result of `slices` intervals. */
 static void flows_finish(struct flows *flows, const struct cluster *cluster, double slices,
                          struct cluster_result *result)
 {
@@ -185,7 +185,7 @@ static void flows_finish(struct flows *flows, const struct cluster *cluster, dou
     net_delete(flows->bytes);
 }
 
-/** Messages without end for as long as planned. */
+/** Run endless messages for the planned duration. */
 static void stream(struct cluster *cluster, const struct rawe_counters *before,
                    struct cluster_result *result)
 {
@@ -205,7 +205,7 @@ static void stream(struct cluster *cluster, const struct rawe_counters *before,
     result->complete = true;
 }
 
-/** How long messages take when there is nothing else: medians. */
+/** Measure the median times of messages and pings in an idle network. */
 static void measure_unloaded(struct cluster *cluster, struct cluster_result *result)
 {
     const struct cluster_plan *plan = &cluster->plan;
@@ -239,7 +239,7 @@ static struct cluster_quantiles quantiles(struct cluster_samples *samples)
     };
 }
 
-/** What was counted and timed since `before` and `began_ns`. */
+/** Write the counters since `before` and the times since `began_ns`. */
 static void evaluate(struct cluster *cluster, const struct rawe_counters *before, uint64_t began_ns,
                      struct cluster_result *result)
 {

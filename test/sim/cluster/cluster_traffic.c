@@ -11,12 +11,12 @@
 #include "net_harness.h"
 #include "routes/rawe_balance.h"
 
-/** What btl_eager_limit leaves for a message, beside ob1's header. */
+/** Maximum eager message: btl_eager_limit without ob1's header. */
 #define EAGER_BYTES_MAX (64u * 1024u + 64u - 16u)
-/** ob1's messages that announce and end a transfer. */
+/** Length of ob1's messages that announce and end a transfer. */
 #define CONTROL_BYTES 64u
 #define PING_BYTES 1024u
-/** That each pair has under way when there is no end. */
+/** Endless messages of each pair at a time. */
 #define ENDLESS_MESSAGES 2u
 
 enum tag { TAG_EAGER = 1, TAG_RTS, TAG_FIN, TAG_PING, TAG_PONG, TAG_STEP };
@@ -30,13 +30,13 @@ static void released(struct rawe_message *message)
 
 static void completed(struct rawe_message *message, enum rawe_status status)
 {
-    (void)status; /* fails at the end of a run without end */
+    (void)status; /* messages fail at the end of an endless run */
     if (!message->completed_early) {
         released(message);
     }
 }
 
-/** As btl_sendi does, and btl_send where that does not take it. */
+/** Send a message like btl_sendi or, if the engine cannot copy it, like btl_send. */
 static void send_message(struct cluster_peer *to, enum tag tag, uint32_t len_bytes)
 {
     uint8_t *payload = to->rank->cluster->payload;
@@ -69,17 +69,17 @@ void cluster_traffic_put(struct cluster_peer *to, uint32_t len_bytes)
 
 /* ---- from start to arrival ---- */
 
-/** A message that has arrived is no longer in the sender's list. */
+/** Remove a message that has arrived from the sender's list, and count it. */
 static void arrived(struct cluster_peer *from, struct cluster_message *message);
 
-/** The sender's list of messages to a rank. */
+/** Return the sender's peer object, which has the list of messages to us. */
 static struct cluster_peer *sender_of(const struct cluster_peer *from)
 {
     const struct cluster_rank *rank = from->rank;
     return cluster_rank_peer(&rank->cluster->ranks[from->index], rank->index);
 }
 
-/** The oldest message that is announced next, or is sent at once and has that size. */
+/** Find the oldest message that was not announced yet, or the oldest eager one of this size. */
 static struct cluster_message *find_message(const struct cluster_peer *from, bool announced,
                                             uint32_t size_bytes)
 {
@@ -148,9 +148,9 @@ static void start_message(struct cluster_peer *to, uint32_t size_bytes, uint64_t
     }
 }
 
-/* ---- who sends when ---- */
+/* ---- starts ---- */
 
-/** `from` sends a message to `to` as soon as its program comes to it. */
+/** Let pair.from send a message to pair.to when it wakes, at the latest at `at_ns`. */
 static void make_due(struct cluster *cluster, struct cluster_pair pair, uint64_t at_ns)
 {
     struct cluster_rank *rank = &cluster->ranks[pair.from];
@@ -165,7 +165,7 @@ static void make_due(struct cluster *cluster, struct cluster_pair pair, uint64_t
     cluster_rank_wake_by(rank, at_ns);
 }
 
-/** To host 0; beside W3 and W4 to all others by turns. */
+/** Send a ping to host 0; with W3 and W4 to all others in turn. */
 static void send_ping(struct cluster_rank *rank)
 {
     struct cluster_traffic *traffic = &rank->cluster->traffic;
@@ -177,7 +177,7 @@ static void send_ping(struct cluster_rank *rank)
     send_message(cluster_rank_peer(rank, to), TAG_PING, PING_BYTES);
 }
 
-/** W3, W4: a message to any other host. */
+/** W3, W4: start a message to a random rank of another host. */
 static void start_random(struct cluster_rank *rank)
 {
     const struct cluster_plan *plan = &rank->cluster->plan;
@@ -215,7 +215,7 @@ void cluster_traffic_start(struct cluster_rank *rank)
     }
 }
 
-/** W3, W4. */
+/** W3, W4: record a message's slowdown. */
 static void sample_slowdown(struct cluster_traffic *traffic, const struct cluster_plan *plan,
                             uint32_t size_bytes, uint64_t time_ns)
 {
@@ -363,14 +363,14 @@ void cluster_traffic_reset(struct cluster *cluster)
     }
 }
 
-/* ---- who sends to whom ---- */
+/* ---- pairs ---- */
 
 static void add_pair(struct cluster_traffic *traffic, uint32_t from, uint32_t to)
 {
     traffic->pairs[traffic->pair_count++] = (struct cluster_pair){from, to};
 }
 
-/** Ranks with the same number on their hosts: a permutation without fixed points (Sattolo). */
+/** Add pairs of the ranks with one number: a permutation without fixed points (Sattolo). */
 static void permute(struct cluster_traffic *traffic, const struct cluster_plan *plan, uint32_t rank)
 {
     struct sim_random random = sim_random_stream(plan->seed, CLUSTER_STREAM_PERMUTE + rank);
@@ -402,7 +402,7 @@ void cluster_traffic_init(struct cluster *cluster)
     if (cluster_plan_is_workload(plan)) {
         return;
     }
-    if (cluster_plan_is_collective(plan)) { /* at best, no link carries more than one message */
+    if (cluster_plan_is_collective(plan)) { /* ideally no link carries more than one message */
         add_pair(traffic, 0, 1);
         return;
     }
@@ -414,7 +414,7 @@ void cluster_traffic_init(struct cluster *cluster)
     }
     for (uint32_t i = 0; i < cluster_plan_senders(plan); i++) {
         uint32_t like = i % plan->ranks; /* on host 0 */
-        /* Each begins with its next neighbor, so that not all send to the same one first. */
+        /* Each begins with its next neighbor, so that not all first send to the same rank. */
         for (uint32_t j = 1; all && j < ranks; j++) {
             if (i / plan->ranks != (i + j) % ranks / plan->ranks) {
                 add_pair(traffic, i, (i + j) % ranks);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Main program of a simulator, which runs one seed after the other: options, totals, exit status.
+ * Main program of a simulator that runs seeds one after the other: options, totals, exit status.
  */
 #ifndef DRIVER_H
 #define DRIVER_H

@@ -3,7 +3,7 @@
 
 #include "net_harness.h"
 
-/** Larger groups are not watched. */
+/** Larger groups are not tracked. */
 #define MEMBERS_MAX 12u
 
 void known_init(struct known *known, const struct plan *plan)

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-sim-group: group delivery simulated, a run a seed.
+ * rawe-sim-group: a simulator of group delivery, with a run for each seed.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What a seed means: who is in the group, over which network, what is sent, what goes wrong.
+ * The plan of a seed: members, network, messages, faults.
  */
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 
 enum { ORDERS_MAX = 40, BURST_MAX = 400 };
 
-/** A member starts later, or is absent, or takes nothing, or hears nothing, for this long at most. */
+/** Longest delay of a member's start, time without multicast, and suspension or refusal. */
 #define LATE_NS (5 * NS_PER_S)
 #define DEAF_NS (20 * NS_PER_S)
 #define ABSENT_NS (40 * NS_PER_S)

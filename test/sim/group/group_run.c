@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A run: frames cross the network, members are called when they want to be, time jumps from one event
- * to the next; and what must hold.
+ * A run: frames cross the network, members are called when they ask to be, time jumps from event to
+ * event; and the invariants.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -19,10 +19,10 @@
 #include "sim_event.h"
 #include "sim_random.h"
 
-/** A run that takes longer does not end. */
+/** A run that takes longer counts as endless. */
 #define LONGEST_NS (300 * NS_PER_S)
 
-/** A frame, or some of a batch, on its way; each arrival holds a reference. */
+/** A frame, or some frames of a batch, in flight; each arrival holds a reference. */
 struct sim_packet {
     uint32_t references;
     uint32_t len_bytes;
@@ -33,16 +33,16 @@ struct sim_packet {
     uint8_t bytes[];
 };
 
-/** What happens to a member: a packet arrives, or there is none. */
+/** Kinds of events without a packet. */
 enum {
     WAKES, /**< it is woken */
     SENDS, /**< it sends its next message */
     ASKS,  /**< it has waited for long */
 };
 
-/** A message that is being sent. */
+/** A message during sending. */
 struct sending {
-    struct rawe_group_send send; /**< first: `done` knows no more */
+    struct rawe_group_send send; /**< must be first: `done` gets it */
     struct host *root;
     uint8_t data[];
 };
@@ -53,16 +53,16 @@ struct host {
     struct rawe_group group;
     struct rawe_group_counters counters;
     bool started;
-    bool left;              /**< it has all, and was free to go; or it has died */
+    bool left;              /**< it had all and was allowed to leave, or it has died */
     uint64_t wake_ns;       /**< an event wakes it then */
     uint64_t full_until_ns; /**< of its link */
     uint32_t burst_left;    /**< frames that it loses next, until a second has passed */
     uint64_t burst_until_ns;
     uint32_t *delivered; /**< messages, by root */
-    uint32_t *at_bytes;  /**< of the message under way, by root */
+    uint32_t *at_bytes;  /**< received of the current message, by root */
     struct known known;
     uint32_t sends, done;
-    uint8_t place[UINT16_MAX]; /**< where the data of a batch is wanted */
+    uint8_t place[UINT16_MAX]; /**< destination of a batch's data */
 };
 
 struct run {
@@ -72,7 +72,7 @@ struct run {
     struct sim_events events;
     uint64_t now_ns;
     struct host *host;
-    uint64_t came_ns; /**< something was delivered last */
+    uint64_t came_ns; /**< time of the last delivery */
     bool trace;
 };
 
@@ -115,7 +115,7 @@ static void release_packet(struct sim_packet *packet)
     }
 }
 
-/** One copy of a multicast packet on its way to a member. */
+/** Send a copy of a multicast packet to a member. */
 static void cross(struct run *run, struct sim_packet *packet, uint32_t to)
 {
     const struct plan *plan = run->plan;
@@ -199,7 +199,10 @@ static void put_on_wire(struct host *host, const struct rawe_bytes *frame)
     release_packet(packet);
 }
 
-/** By a connection: it comes once, but when is open, and what is sent later may come before. */
+/**
+ * Send a control message by a connection: it arrives exactly once, after a random delay, perhaps
+ * after later messages.
+ */
 static void send_control(void *context, uint32_t to, const uint8_t *bytes, size_t len_bytes)
 {
     struct host *host = context;
@@ -245,7 +248,7 @@ static void put_batch_on_wire(struct host *host, const uint8_t *head, const stru
     }
     const bool lost = sim_random_chance(&run->random, run->plan->shared_ppm);
     for (uint32_t i = 0; i < run->plan->members; i++) {
-        /* What the device cuts is merged again in packets of some frames. */
+        /* The device cuts the batch into frames, and receivers merge some of them again. */
         uint32_t at_bytes = i == host->self ? header.payload_bytes : 0;
         while (at_bytes < header.payload_bytes) {
             const uint32_t frames = 1 + (uint32_t)sim_random_below(&run->random, 64);
@@ -292,7 +295,7 @@ static bool multicast(void *context, const struct rawe_bytes *frame)
     return takes;
 }
 
-/* The owners. */
+/* Programs. */
 
 static uint8_t content(uint32_t root, uint32_t message, uint32_t at_bytes)
 {
@@ -300,7 +303,7 @@ static uint8_t content(uint32_t root, uint32_t message, uint32_t at_bytes)
     return (uint8_t)(mix >> 24 ^ at_bytes);
 }
 
-/** A root's message by number; NULL: there is none. */
+/** Return a root's message by number, or NULL. */
 static const struct order *order_of(const struct plan *plan, uint32_t root, uint32_t message)
 {
     for (uint32_t i = 0; i < plan->orders; i++) {
@@ -311,7 +314,7 @@ static const struct order *order_of(const struct plan *plan, uint32_t root, uint
     return NULL;
 }
 
-/** The next part, if it is that: somewhere, or where it was received. */
+/** Return a place for the next part; NULL, at random, to leave it where it was received. */
 static uint8_t *place(void *context, const struct rawe_group_part *part)
 {
     struct host *host = context;
@@ -368,7 +371,7 @@ static void done(struct rawe_group_send *send)
     free(sending);
 }
 
-/** A root sends its next message. */
+/** Send a root's next message. */
 static void send_next(struct run *run, struct host *host)
 {
     const struct order *order = order_of(run->plan, host->self, host->sends);
@@ -415,7 +418,7 @@ static void start(struct run *run, uint32_t self)
     host->started = true;
 }
 
-/* What must hold. */
+/* Invariants. */
 
 static uint64_t dropped(const struct rawe_group_counters *counters)
 {
@@ -423,7 +426,7 @@ static uint64_t dropped(const struct rawe_group_counters *counters)
            counters->dropped_checksum + counters->dropped_outside;
 }
 
-/** After each call of a member; a frame that it holds back leaves with its next progress. */
+/** Check a member after a call. A frame held back must be sent by the member's next progress. */
 static void check_member(struct run *run, struct host *host, bool progressed)
 {
     const struct rawe_group *group = &host->group;
@@ -449,13 +452,13 @@ static void check_member(struct run *run, struct host *host, bool progressed)
             violate(run, "member %u has released what %u has not delivered", host->self, i);
         }
         if (run->plan->members > 100) {
-            break; /* it is enough for small ones */
+            break; /* small groups suffice for this check */
         }
     }
     wake_by(host, next_ns);
 }
 
-/** Has a member all that the plan has for it, and sent what it is to send? */
+/** Return true if a member has received and sent all of its messages. */
 static bool has_all(const struct run *run, const struct host *host)
 {
     uint32_t messages = 0, delivered = 0;
@@ -468,14 +471,14 @@ static bool has_all(const struct run *run, const struct host *host)
     return delivered == messages && host->done == run->plan->orders - messages;
 }
 
-/** It goes, if it may: no other hears of it any more. */
+/** Let a member leave if it may; it sends nothing afterwards. */
 static void depart(struct run *run, struct host *host)
 {
     host->left =
         host->left || (run->plan->unfenced && has_all(run, host) && rawe_group_done(&host->group));
 }
 
-/** All that one member has sent, and got. */
+/** Check that a member has sent and received all, and has nothing left to do. */
 static void check_member_end(struct run *run, const struct host *host)
 {
     if (!rawe_group_done(&host->group) || !has_all(run, host)) {
@@ -493,7 +496,7 @@ static void check_member_end(struct run *run, const struct host *host)
     }
 }
 
-/** When everything has come at the latest: see doc/simulator.md. */
+/** Return the time by which everything must be delivered: see doc/simulator.md. */
 static uint64_t latest_ns(const struct run *run, uint64_t frames)
 {
     const struct plan *plan = run->plan;
@@ -514,7 +517,7 @@ static uint64_t latest_ns(const struct run *run, uint64_t frames)
     return calm_ns + rounds * round_ns;
 }
 
-/** All that was sent has come, in time, and no more was said than is needed. */
+/** Check that all messages arrived in time, without superfluous repairs and control messages. */
 static void check_end(struct run *run)
 {
     const struct plan *plan = run->plan;
@@ -529,7 +532,7 @@ static void check_end(struct run *run)
         outcome->control += counters->nacks_sent + counters->acks_sent + counters->status_sent;
         messages += counters->messages_sent;
         unbuffered += counters->no_buffer;
-        /* For each half window, and each pause, a STATUS and an ACK of all others. */
+        /* A STATUS and an ACK of each other member, per half window and per pause. */
         quiet_control +=
             (counters->frames_sent / (plan->window_frames / 2) + 2 * counters->messages_sent +
              counters->batches_sent / (RAWE_GROUP_BATCHES_MAX / 2)) *
@@ -543,7 +546,7 @@ static void check_end(struct run *run)
                 run->came_ns / NS_PER_US,
                 (run->came_ns - latest_ns(run, outcome->frames)) / NS_PER_US);
     }
-    /* A repair, or a NACK, is for a frame that was missed; when a member asks, it may be sent twice. */
+    /* Each repair or NACK is for a missed frame, unless members ask: then it may be repeated. */
     if (plan->asks == 0 &&
         (outcome->repairs > outcome->missed || outcome->nacks > outcome->missed)) {
         violate(run, "%" PRIu64 " repairs and %" PRIu64 " NACKs for %" PRIu64 " frames missed",
@@ -584,7 +587,7 @@ static void take_in(struct host *host, const uint8_t *bytes, uint32_t len_bytes,
     }
 }
 
-/** A frame that no member should believe: one field of a real one is wrong. */
+/** Let a member receive a forged frame, a real one with a wrong field, which it must drop. */
 static void forge(struct run *run, const struct sim_packet *packet, struct host *host)
 {
     struct rawe_group_header header;
@@ -622,7 +625,7 @@ static void forge(struct run *run, const struct sim_packet *packet, struct host 
     free(bytes);
 }
 
-/** What a control message says of frames that were sent. */
+/** Record which frames a control message reports as sent. */
 static void learn_control(struct run *run, const struct sim_packet *packet, struct host *host)
 {
     struct rawe_group_control control;

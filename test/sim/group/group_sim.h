@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Group delivery in virtual time: all members of a group, a network, and faults that a seed decides.
+ * Group delivery in virtual time, decided by a seed: the members of a group, a network, and faults.
  */
 #ifndef GROUP_SIM_H
 #define GROUP_SIM_H

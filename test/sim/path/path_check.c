@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Is what the search found out true, and did it come by it in good order?
+ * Checks of a run: the search's results are true, and it kept its rules.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -9,13 +9,13 @@
 
 #include "path_sim.h"
 
-/** The rounds of larger frames of a path take no longer. */
+/** Longest time of a path's rounds with larger frames. */
 #define SIZES_NS (950 * NS_PER_MS)
 
 #define PATIENCE_NS (500 * NS_PER_MS)
 #define PATIENCE_SHORT_NS (20 * NS_PER_MS)
 
-/** Round trips that are short beside all patience. */
+/** Round trips up to this are short compared with any patience. */
 #define SHORT_NS (10 * NS_PER_MS)
 
 static const uint32_t usual_mtus[] = {32000, 16000, 9198, 9000, 8996, 8950, 8192, 8000, 4074, 4000,
@@ -36,7 +36,7 @@ static uint32_t carries(const struct truth *truth)
     return truth->there_bytes < truth->back_bytes ? truth->there_bytes : truth->back_bytes;
 }
 
-/** What is to be found out of a path: its MTU, or the largest usual one that passes. */
+/** Return the MTU that the search should find: the path's, or the largest usual one that passes. */
 static uint32_t right_mtu(const struct truth *truth, const struct rawe_path *path)
 {
     if (carries(truth) >= path->mtu_bytes) {
@@ -55,7 +55,7 @@ static uint64_t round_trip_ns(const struct plan *plan, const struct truth *truth
     return truth->round_trip_ns + 2 * plan->jitter_ns;
 }
 
-/** No path may be better than it is, or cost more PINGs than its rules allow. */
+/** Check that a path is not overrated, and did not cost more PINGs than the rules allow. */
 static bool check_path(const struct plan *plan, const struct outcome *outcome, unsigned index,
                        char text[200])
 {
@@ -84,7 +84,7 @@ static bool check_path(const struct plan *plan, const struct outcome *outcome, u
     return false;
 }
 
-/** The best of a process's paths that the search should have settled on; -1: none. */
+/** Return the path to a process that the search should have chosen; -1: none. */
 static int best_path(const struct plan *plan, const struct process *process)
 {
     for (unsigned i = process->first; i < process->first + process->paths; i++) {
@@ -96,14 +96,14 @@ static int best_path(const struct plan *plan, const struct process *process)
     return -1;
 }
 
-/** Is there time enough to find out all about a process's paths? */
+/** Return true if the search has time to explore all paths to a process. */
 static bool has_time(const struct plan *plan, const struct process *process)
 {
     const uint64_t begin_ns = process->starts_ns - NS_PER_S; /* runs begin at one second */
     return begin_ns + process->stall_ns + 3 * NS_PER_S < plan->timeout_ns;
 }
 
-/** Can something else end the patience with the path before its answer comes? */
+/** Return true if the search surely waits long enough for the path's answer. */
 static bool is_patient(const struct plan *plan, const struct process *process, unsigned index)
 {
     const struct rawe_path *path = &plan->path[index];
@@ -138,7 +138,7 @@ static bool check_process(const struct plan *plan, const struct process *process
     return false;
 }
 
-/** Of a crowd, all that can be reached are reached, whatever stands before them in the list. */
+/** Check that all reachable processes are reached, whatever precedes them in the list. */
 static bool check_crowd(const struct plan *plan, char text[200])
 {
     for (unsigned i = 0; i < plan->processes && plan->timeout_ns >= 10 * NS_PER_S; i++) {
@@ -152,7 +152,7 @@ static bool check_crowd(const struct plan *plan, char text[200])
     return false;
 }
 
-/** How long the search may take where nothing is lost, late or slow; UINT64_MAX: forever. */
+/** Return how long the search may take if nothing is lost, late or slow; UINT64_MAX: no limit. */
 static uint64_t allowed_ns(const struct plan *plan, const struct outcome *outcome)
 {
     uint64_t most_ns = 0;
@@ -170,7 +170,7 @@ static uint64_t allowed_ns(const struct plan *plan, const struct outcome *outcom
             if (!plan->path[p].indirect) {
                 sizes = sizes || (truth->leads && carries(truth) < plan->path[p].mtu_bytes);
                 if (truth->leads && right_mtu(truth, &plan->path[p]) == 0) {
-                    return UINT64_MAX; /* its responder may be late: until the timeout */
+                    return UINT64_MAX; /* its responder may start late: until the timeout */
                 }
                 dead = dead || !truth->leads;
             }
@@ -179,7 +179,7 @@ static uint64_t allowed_ns(const struct plan *plan, const struct outcome *outcom
             }
         }
         if (!there) {
-            return UINT64_MAX; /* may start yet: until the timeout */
+            return UINT64_MAX; /* it may still start: until the timeout */
         }
         uint64_t needs_ns = sizes ? SIZES_NS : 0;
         if (dead) {
@@ -188,7 +188,7 @@ static uint64_t allowed_ns(const struct plan *plan, const struct outcome *outcom
         }
         most_ns = needs_ns > most_ns ? needs_ns : most_ns;
     }
-    /* Round trips, and what the pace holds up. */
+    /* Add round trips, and delays by the pace. */
     return most_ns + 3 * SHORT_NS + outcome->pings / plan->burst_pings * 2 * NS_PER_MS;
 }
 

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-sim-path: path discovery simulated, a run a seed.
+ * rawe-sim-path: a simulator of path discovery, with a run for each seed.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@ const char simulator_help[] =
     "Runs path discovery for each seed and checks its results (doc/simulator.md).\n";
 const char *const simulator_counted[2] = {"PINGs", NULL};
 
-/** The parts of a run that decide what may be expected of it. */
+/** Print the properties of a run that decide which results are right. */
 static void describe(const struct plan *plan, const struct outcome *outcome)
 {
     printf("%u processes, %u paths, ring %u, timeout %" PRIu64 " ms, loss %u ppm, jitter %" PRIu64

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What a seed means: who there is to be found, over which network.
+ * The plan of a seed: the processes to find, and the network.
  */
 #include <stdlib.h>
 
@@ -34,7 +34,7 @@ static void plan_path(struct plan *plan, struct sim_random *random, unsigned ind
     }
 }
 
-/** A process, and the paths to it behind those that are planned already. */
+/** Plan a process, and append the paths to it. */
 static void plan_process(struct plan *plan, struct sim_random *random, unsigned number,
                          uint32_t dead_ppm)
 {

@@ -1,8 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A run: PINGs go out, PONGs come back through the responder's ring, time jumps from one event to
- * the next.
+ * A run: PINGs are sent, PONGs arrive through the responder's ring, time jumps from event to event.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +10,7 @@
 #include "sim_event.h"
 #include "sim_random.h"
 
-/** The responder takes 20000 frames a second, when it has not had a rest before. */
+/** Time per frame of the responder: it sustains 20000 frames per second. */
 #define SERVICE_NS (50 * NS_PER_US)
 
 #define PACE_NS (2 * NS_PER_MS)
@@ -20,15 +19,16 @@ struct run {
     struct plan *plan;
     struct outcome *outcome;
     struct sim_random random;
-    /** Frames that arrive at the searching process, by path: a PONG of a ping of `value` bytes; 0: a
-     * PING of a peer that searches, too. */
+    /**
+     * Frames to the searching process: an answer to a PING of `value` bytes; 0: a peer's own PING.
+     */
     struct sim_events arrivals;
     uint64_t served_ns;    /**< the responder is busy until then */
-    uint64_t window_ns;    /**< begin of the present 2 ms */
+    uint64_t window_ns;    /**< begin of the current 2 ms */
     unsigned window_pings; /**< sent in them */
 };
 
-/** When the process answers what arrives at `at_ns`; UINT64_MAX: never. */
+/** Return when the process answers a frame that arrives at `at_ns`; UINT64_MAX: never. */
 static uint64_t answers_at(const struct process *process, uint64_t at_ns)
 {
     if (at_ns < process->starts_ns) {
@@ -83,7 +83,7 @@ static void send_ping(struct run *run, const struct rawe_path_ping *ping, uint64
     }
 }
 
-/** A frame reaches our responder's ring: false when that is full. */
+/** Let a frame enter our responder's ring. Returns false if it is full. */
 static bool ring_takes(struct run *run, uint64_t now_ns)
 {
     const uint64_t busy_ns = run->served_ns > now_ns ? run->served_ns - now_ns : 0;

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Path discovery in virtual time: one process searches and the others answer, as a seed decides.
+ * Path discovery in virtual time, decided by a seed: one process searches for others, which answer.
  */
 #ifndef PATH_SIM_H
 #define PATH_SIM_H
@@ -71,7 +71,7 @@ void plan_free(struct plan *plan);
 void plan_run(struct plan *plan, struct outcome *outcome, bool trace);
 
 /* path_check.c */
-/** Check a run. Writes a violation to `text` and returns true, or false if there is none. */
+/** Check a run. Returns true, with the violation in `text`, if an invariant is violated. */
 bool plan_check(const struct plan *plan, const struct outcome *outcome, char text[200]);
 
 #endif
