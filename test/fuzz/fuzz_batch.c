@@ -9,13 +9,133 @@
 #include "fuzz.h"
 
 #include <linux/virtio_net.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "net_engine.h"
 #include "conn/rawe_conn_batch.h"
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_control.h"
-#include "batch_link.h"
+#include "base/rawe_sum16.h"
+#include "linux/packet/rawe_packet.h"
+
+/* ---- the bulk link without a packet socket: a ring of one slot, a queue of two sockets ---- */
+
+/** Maximum data of a packet, limited by the IPv4 header's length field. */
+#define LINK_BYTES_MAX (UINT16_MAX - RAWE_PACKET_OVERHEAD_BYTES - RAWE_BATCH_HEADER_BYTES)
+
+struct link_packet {
+    uint8_t destination[RAWE_MAC_BYTES], source[RAWE_MAC_BYTES];
+    uint8_t gso_type;
+    uint16_t gso_size;
+    uint8_t head[RAWE_BATCH_HEADER_BYTES];
+    const uint8_t *data;
+    size_t data_bytes;
+    uint16_t ip_lie;  /**< added to the length in the IPv4 header */
+    size_t cut_bytes; /**< bytes cut from the end of the packet */
+    bool no_room;     /**< the queue has no room for it */
+};
+
+/** Offset of the Ethernet header in a slot, after the kernel's own header and the virtio header. */
+#define SLOT_FRAME_AT 96u
+/** Bytes of a packet in a slot, for an MTU of 1500. */
+#define SLOT_DATA_BYTES 1510u
+
+static uint64_t slot_memory[(SLOT_FRAME_AT + SLOT_DATA_BYTES + 7) / 8];
+static struct rawe_packet bulk;
+static int far_fd = -1;
+
+/** Set the link up like rawe_port_open. */
+static void open_link(void)
+{
+    static uint8_t scratch[RAWE_PACKET_SCRATCH_BYTES];
+    int fds[2];
+    FUZZ_CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds) == 0, "no pair of sockets");
+    far_fd = fds[1];
+    bulk.port.fd = fds[0];
+    bulk.scratch = scratch;
+    bulk.ring = (struct rawe_ring){
+        .next = (struct tpacket2_hdr *)(void *)slot_memory,
+        .left_in_block = 1,
+        .geometry = {sizeof(slot_memory), sizeof(slot_memory), 1, 1},
+        .memory = (uint8_t *)slot_memory,
+        .memory_bytes = sizeof(slot_memory),
+    };
+    bulk.config.use = RAWE_PORT_BULK;
+    bulk.port.kind = &rawe_packet_port;
+    rawe_txqueue_init(&bulk.txqueue);
+    bulk.port.word = &bulk.ring.next->tp_status;
+    bulk.port.mask = TP_STATUS_USER;
+}
+
+static void put16(uint8_t *out, size_t value)
+{
+    out[0] = (uint8_t)(value >> 8);
+    out[1] = (uint8_t)value;
+}
+
+/**
+ * Write all headers before the data. The EtherType is right because of the filter, the other fields
+ * of the envelope because of the kernel.
+ */
+static void write_envelope(struct rawe_envelope *envelope, const struct link_packet *packet)
+{
+    uint8_t *ip = envelope->packet + RAWE_ETH_HEADER_BYTES;
+    *envelope = (struct rawe_envelope){
+        .vnet = {.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+                 .gso_type = packet->gso_type,
+                 .gso_size = packet->gso_size},
+    };
+    memcpy(envelope->packet, packet->destination, RAWE_MAC_BYTES);
+    memcpy(envelope->packet + RAWE_MAC_BYTES, packet->source, RAWE_MAC_BYTES);
+    put16(envelope->packet + 2 * RAWE_MAC_BYTES, ETHERTYPE_IPV4);
+    ip[0] = 0x45;
+    put16(ip + 2, RAWE_PACKET_OVERHEAD_BYTES + RAWE_BATCH_HEADER_BYTES + packet->data_bytes +
+                      packet->ip_lie);
+    put16(ip + 10, (uint16_t)~rawe_sum16_fold(rawe_sum16_add(0, ip, RAWE_PACKET_OVERHEAD_BYTES)));
+    memcpy(envelope->packet + RAWE_FILTER_BULK_OFFSET, packet->head, RAWE_BATCH_HEADER_BYTES);
+}
+
+/**
+ * Let the link receive a packet from its ring or, if it is long, from its queue. It must take
+ * exactly the bytes that exist, whatever the headers claim.
+ */
+static void link_receive(const struct link_packet *packet,
+                         const struct rawe_port_receiver *receiver, void *context)
+{
+    static uint8_t whole[sizeof(struct rawe_envelope) + LINK_BYTES_MAX];
+    const size_t vnet_bytes = offsetof(struct rawe_envelope, packet);
+    struct rawe_envelope envelope;
+    if (far_fd < 0) {
+        open_link();
+    }
+    FUZZ_CHECK(packet->data_bytes <= LINK_BYTES_MAX, "the fuzzer's own packet is too long");
+    write_envelope(&envelope, packet);
+    memcpy(whole, &envelope, sizeof(envelope));
+    memcpy(whole + sizeof(envelope), packet->data, packet->data_bytes);
+    size_t len_bytes = sizeof(envelope) - vnet_bytes + packet->data_bytes;
+    /* No packet is shorter than its Ethernet header. */
+    len_bytes -= packet->cut_bytes % (len_bytes - RAWE_ETH_HEADER_BYTES + 1);
+    bool truncated = len_bytes > SLOT_DATA_BYTES;
+    bool queued = truncated && !packet->no_room;
+    struct tpacket2_hdr *slot = bulk.ring.next;
+    slot->tp_mac = SLOT_FRAME_AT;
+    slot->tp_len = (uint32_t)len_bytes;
+    slot->tp_snaplen = (uint32_t)(truncated ? SLOT_DATA_BYTES : len_bytes);
+    memcpy((uint8_t *)slot + SLOT_FRAME_AT - vnet_bytes, whole, vnet_bytes + slot->tp_snaplen);
+    if (queued) {
+        ssize_t sent = send(far_fd, whole, vnet_bytes + len_bytes, MSG_DONTWAIT);
+        FUZZ_CHECK(sent == (ssize_t)(vnet_bytes + len_bytes), "the socket pair took no packet");
+    }
+    slot->tp_status = TP_STATUS_USER | (queued ? TP_STATUS_COPY : 0);
+    rawe_port_receive(&bulk.port, 2, receiver, context);
+    FUZZ_CHECK(slot->tp_status == TP_STATUS_KERNEL, "a slot was not given back");
+    FUZZ_CHECK(recv(bulk.port.fd, whole, sizeof(whole), MSG_DONTWAIT) < 0,
+               "the bulk link left a packet in its queue");
+}
+
+/* ---- the target ---- */
 
 enum operation {
     BATCH,  /**< choose the batch of the packets that follow */
@@ -253,14 +373,14 @@ static void write_data(uint8_t *out, size_t at_bytes, size_t data_bytes)
  * Make a packet of the frames of the batch that `a` chooses; the last one is shorter by
  * `short_bytes`. The caller frees the data.
  */
-static void cut(const struct fuzz_step *step, size_t short_bytes, struct batch_link_packet *packet)
+static void cut(const struct fuzz_step *step, size_t short_bytes, struct link_packet *packet)
 {
     struct rawe_batch batch = world.batch;
     size_t first = (step->a & 0x8000) != 0 ? 0 : step->a & 63;
     size_t frames = (step->a & 0x8000) != 0 ? batch.frames : (step->a >> 6 & 63) + 1u;
     size_t data_bytes = frames * batch.segment_bytes;
     data_bytes -= batch.segment_bytes != 0 ? short_bytes % batch.segment_bytes : 0;
-    data_bytes = data_bytes < BATCH_LINK_BYTES_MAX ? data_bytes : BATCH_LINK_BYTES_MAX;
+    data_bytes = data_bytes < LINK_BYTES_MAX ? data_bytes : LINK_BYTES_MAX;
     batch.at_bytes = (uint32_t)(first * batch.segment_bytes);
     uint8_t *data = fuzz_new(data_bytes);
     write_data(data, batch.at_bytes, data_bytes);
@@ -310,7 +430,7 @@ static void receive(void *context, const uint8_t *source_mac, const uint8_t *hea
 static void receive_packet(const struct fuzz_step *step)
 {
     const struct rawe_port_receiver receiver = {.place = place_packet, .packet = receive};
-    struct batch_link_packet packet = {
+    struct link_packet packet = {
         .gso_type = (step->options & 1) != 0 ? VIRTIO_NET_HDR_GSO_NONE : VIRTIO_NET_HDR_GSO_TCPV4,
         .gso_size = (uint16_t)((step->options & 2) != 0 ? step->b : world.batch.segment_bytes),
         .cut_bytes = (step->options & 4) != 0 ? step->c & UINT16_MAX : 0,
@@ -322,14 +442,14 @@ static void receive_packet(const struct fuzz_step *step)
         packet.head[(step->d & 63) % RAWE_BATCH_HEADER_BYTES] ^= (uint8_t)(step->d >> 8);
     }
     placed = NULL;
-    batch_link_receive(&packet, &receiver, &world.engine);
+    link_receive(&packet, &receiver, &world.engine);
     fuzz_delete((void *)(uintptr_t)packet.data);
 }
 
 /** Pass a part of the header, and data of a wrong length, to the engine. */
 static void receive_directly(const struct fuzz_step *step)
 {
-    struct batch_link_packet packet = {0};
+    struct link_packet packet = {0};
     cut(step, step->d >> 16, &packet);
     size_t head_bytes = step->options % (RAWE_BATCH_HEADER_BYTES + 1);
     size_t data_bytes = (step->b & 1) != 0 ? step->c & 0x1FFFF : packet.data_bytes;
@@ -349,7 +469,7 @@ static void receive_directly(const struct fuzz_step *step)
 
 static void only_place(const struct fuzz_step *step)
 {
-    struct batch_link_packet packet = {0};
+    struct link_packet packet = {0};
     cut(step, 0, &packet);
     (void)place(&world.engine, peer_mac, packet.head, step->options % (RAWE_BATCH_HEADER_BYTES + 1),
                 step->b & 0x1FFFF);
