@@ -84,7 +84,7 @@ def link(target, words):
 
 def link_simulator(target, objects):
     """Link objects by name of their source."""
-    link(target, [*objects.values(), *([WRAP] if "sim_memory.c" in objects else [])])
+    link(target, [*objects.values(), *([WRAP] if "sim_trouble.c" in objects else [])])
 
 
 def hunt(program, seeds, faults=None, seconds=None):

@@ -9,14 +9,13 @@
  *   sim_channel  connections as programs see them   sim_transfer  memory that PUTs write into
  *   sim_node     processes, progress                sim_check     invariants
  *   sim_nic      interfaces, rings, engines         sim_route     routes, failover, responders
- *   sim_batch    batches of frames                   sim_evidence  justified retransmissions
- *   sim_net      links, switch, network faults      sim_report    trace, violations
- *   sim_memory   memory shortage
- *   sim_trouble  host faults                        sim_run       one run from beginning to end
- *   sim_forge    forged and replayed frames          sim_campaign  many runs
- *   sim_watch    connections' behavior over time      sim_depart     nodes finalize
- *   sim_event    the event queue                    sim_lossy     a route that loses frames
- *   sim_address  interfaces that change address       sim_served  no peer starves
+ *   sim_batch    batches of frames                  sim_evidence  justified retransmissions
+ *   sim_net      links, switch, network faults      sim_trouble   host faults, memory shortage
+ *   sim_forge    forged and replayed frames         sim_lossy     a route that loses frames
+ *   sim_watch    connections' behavior over time    sim_depart    nodes finalize
+ *   sim_address  interfaces that change address     sim_served    no peer starves
+ *   sim_event    the event queue                    sim_run       one run; trace, violations
+ *   sim_access   one-sided accesses                 sim_main      command line, many runs
  */
 #ifndef SIM_H
 #define SIM_H
@@ -592,7 +591,7 @@ void sim_check_stalled(struct sim *sim);
 /** Check the counters at the quiet end. */
 void sim_check_counters(struct sim *sim);
 
-/* ---- report ---- */
+/* ---- trace ---- */
 
 /** This process's run, for which net_fail reports violations. */
 extern struct sim *sim_running;

@@ -1,13 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Collectives: see cluster_collective.h.
+ * Collectives: see cluster.h.
  */
-#include "cluster_collective.h"
+#include "cluster.h"
 
 #include <string.h>
 
-#include "cluster.h"
 #include "net_harness.h"
 
 /** Messages that a tree cuts a bcast into. */

@@ -1,17 +1,178 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-cluster: many hosts on a switch, in virtual time. Command line.
+ * rawe-cluster: the command line, and a line for each run.
  */
+#include "cluster.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster_plan.h"
-#include "cluster_report.h"
-#include "cluster_run.h"
 #include "options.h"
+
+/* ---- report ---- */
+
+/** Print lines with commas between the values. */
+static bool csv;
+
+enum {
+    OF_MESSAGES = 1,
+    OF_FLOWS = 2,
+    OF_WORKLOADS = 4,
+    OF_COLLECTIVES = 8, /**< and OF_MESSAGES */
+    OF_ENDLESS = OF_FLOWS | OF_WORKLOADS,
+    OF_PAIRS = OF_MESSAGES | OF_FLOWS,
+    OF_ALL = OF_MESSAGES | OF_ENDLESS
+};
+
+struct column {
+    const char *name;
+    int width, digits; /**< behind the point */
+    unsigned of;       /**< which runs */
+    double value;
+    const char *text;
+};
+
+#define COLUMNS 44u
+
+static double micros(uint64_t ns)
+{
+    return (double)ns / 1000;
+}
+
+static double ratio(double part, double whole)
+{
+    return whole == 0 ? 0 : part / whole;
+}
+
+/** Slowdowns are given in thousandths. */
+static double times(uint64_t thousandths)
+{
+    return (double)thousandths / 1000;
+}
+
+/** All columns, with the values of a run. */
+static void fill(struct column columns[COLUMNS], const struct cluster_plan *plan,
+                 const struct cluster_result *result)
+{
+    const struct rawe_counters *counters = &result->counters;
+    const struct cluster_quantiles *slowdown = result->slowdown;
+    double sent = (double)counters->frames_sent, resent = (double)counters->frames_resent;
+    double control =
+        (double)(counters->acks_sent + counters->probes_sent + counters->connects_sent);
+    double ideal = ratio((double)result->completion_ns, (double)result->ideal_ns);
+    /* clang-format off */
+    const struct column filled[COLUMNS] = {
+        {"hosts", 5, 0, OF_ALL, plan->hosts, "in the network, receiver and pinging host included"},
+        {"ranks", 5, 0, OF_ALL, plan->ranks, "of each host"},
+        {"leaves", 6, 0, OF_ALL, cluster_plan_leaf_count(plan),
+         "leaf switches; 1: the only one"},
+        {"spines", 6, 0, OF_ALL, plan->spines, "that join them"},
+        {"size", 7, 0, OF_PAIRS, plan->size_bytes, "bytes of a message"},
+        {"Mb/s", 6, 0, OF_ALL, (double)plan->rate_mbps, "rate of the links"},
+        {"buffer", 7, 0, OF_ALL, (double)plan->port_bytes, "bytes that a port buffers"},
+        {"busy", 6, 1, OF_ENDLESS, micros(plan->busy_ns),
+         "microseconds that programs which receive compute at a time"},
+        {"load", 4, 0, OF_WORKLOADS, plan->load_percent, "percent of the hosts' links"},
+        {"seed", 4, 0, OF_ALL, (double)plan->seed, "of the run"},
+        {"fan", 3, 0, OF_COLLECTIVES, plan->fan_out, "of a bcast's tree; 0: binomial"},
+        {"multi", 5, 0, OF_COLLECTIVES, plan->multicast, "1: by multicast"},
+        {"loss", 6, 0, OF_COLLECTIVES, plan->loss_ppm, "frames to a host lost by chance, in a million"},
+        {"cost", 5, 0, OF_COLLECTIVES, (double)plan->frame_ns,
+         "nanoseconds that a process takes for a frame or batch"},
+        {"time", 10, 1, OF_MESSAGES, micros(result->completion_ns),
+         "microseconds from the start of the first message to the arrival of the last; of a collective, mean"},
+        {"ideal", 5, 2, OF_MESSAGES, ideal, "that time as a multiple of the ideal one"},
+        {"p50", 9, 1, OF_MESSAGES, micros(result->message_ns.p50),
+         "microseconds that a message, or a collective, takes: median"},
+        {"p99", 9, 1, OF_MESSAGES, micros(result->message_ns.p99), "... 99 of 100, or less"},
+        {"p99.9", 9, 1, OF_MESSAGES, micros(result->message_ns.p999), "... 999 of 1000, or less"},
+        {"used", 5, 3, OF_ENDLESS, result->utilization,
+         "data that arrives, by that of max-min fair rates; w3, w4: by that begun"},
+        {"fair", 5, 3, OF_FLOWS, result->fair_part, "... what exceeds a flow's rate not counted"},
+        {"Jain", 5, 3, OF_FLOWS, result->jain_index,
+         "Jain's index over 10 ms of flows by their fair rates, mean"},
+        {"f50", 6, 2, OF_WORKLOADS, times(slowdown[CLUSTER_SHORT].p50),
+         "slowdown of messages up to a frame: median"},
+        {"f99", 7, 2, OF_WORKLOADS, times(slowdown[CLUSTER_SHORT].p99), "... 99 of 100, or less"},
+        {"f99.9", 7, 2, OF_WORKLOADS, times(slowdown[CLUSTER_SHORT].p999), "... 999 of 1000, or less"},
+        {"e50", 6, 2, OF_WORKLOADS, times(slowdown[CLUSTER_EAGER].p50),
+         "slowdown of messages up to the eager limit: median"},
+        {"e99", 7, 2, OF_WORKLOADS, times(slowdown[CLUSTER_EAGER].p99), "... 99 of 100, or less"},
+        {"e99.9", 7, 2, OF_WORKLOADS, times(slowdown[CLUSTER_EAGER].p999), "... 999 of 1000, or less"},
+        {"l50", 6, 2, OF_WORKLOADS, times(slowdown[CLUSTER_LONG].p50),
+         "slowdown of messages beyond it: median"},
+        {"l99", 7, 2, OF_WORKLOADS, times(slowdown[CLUSTER_LONG].p99), "... 99 of 100, or less"},
+        {"l99.9", 7, 2, OF_WORKLOADS, times(slowdown[CLUSTER_LONG].p999), "... 999 of 1000, or less"},
+        {"ping50", 8, 1, OF_ENDLESS, micros(result->ping_ns.p50),
+         "microseconds of half a 1 KiB round trip: median"},
+        {"ping99", 8, 1, OF_ENDLESS, micros(result->ping_ns.p99), "... 99 of 100, or less"},
+        {"pslow", 6, 2, OF_ENDLESS,
+         ratio((double)result->ping_ns.p99, (double)result->ping_unloaded_ns),
+         "... by the median when nothing else is sent"},
+        {"qmax", 7, 0, OF_ALL, (double)result->queue_most_bytes, "bytes in the longest queue"},
+        {"q99.9", 7, 0, OF_ALL, (double)result->queue_p999_bytes,
+         "... that 999 of 1000 frames find at their port, or less"},
+        {"frames", 8, 0, OF_ALL, sent, "data frames sent, each counted once"},
+        {"dropped", 7, 0, OF_ALL, (double)result->dropped_frames, "frames that ports dropped"},
+        {"resent", 7, 0, OF_ALL, resent, "data frames sent again"},
+        {"%", 5, 2, OF_ALL, 100 * ratio(resent, sent + resent), "... of 100 data frames sent"},
+        {"again", 5, 2, OF_ALL, 100 * ratio((double)counters->duplicates, sent + resent),
+         "... that had arrived before"},
+        {"ctl", 5, 3, OF_ALL, ratio(control, sent),
+         "acknowledgements, probes and CONNECTs for each data frame"},
+        {"probed", 7, 0, OF_ALL, (double)counters->losses_probed,
+         "data frames found lost by a probe, after a timeout"},
+        {"plain", 5, 0, OF_ALL, (double)counters->validations_failed,
+         "times that a sender concluded that batches do not pass"},
+    };
+    /* clang-format on */
+    memcpy(columns, filled, sizeof(filled));
+}
+
+static unsigned of_run(const struct cluster_plan *plan)
+{
+    return cluster_plan_is_workload(plan)     ? OF_WORKLOADS
+           : plan->duration_ns != 0           ? OF_FLOWS
+           : cluster_plan_is_collective(plan) ? OF_MESSAGES | OF_COLLECTIVES
+                                              : OF_MESSAGES;
+}
+
+/** Print a run's line or, without a result, the names of the columns. */
+static void report(const struct cluster_plan *plan, const struct cluster_result *result)
+{
+    static const struct cluster_result nothing;
+    struct column columns[COLUMNS];
+
+    fill(columns, plan, result != NULL ? result : &nothing);
+    printf("%*s", csv ? 0 : -11, result != NULL ? cluster_pattern_names[plan->pattern] : "traffic");
+    for (unsigned i = 0; i < COLUMNS; i++) {
+        const struct column *column = &columns[i];
+        const int width = csv ? 0 : column->width;
+        if ((column->of & of_run(plan)) != 0 && result == NULL) {
+            printf("%c%*s", csv ? ',' : ' ', width, column->name);
+        } else if ((column->of & of_run(plan)) != 0) {
+            printf("%c%*.*f", csv ? ',' : ' ', width, column->digits, column->value);
+        }
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+static void explain_columns(const struct cluster_plan *plan)
+{
+    static const struct cluster_result nothing;
+    struct column columns[COLUMNS];
+
+    fill(columns, plan, &nothing);
+    for (unsigned i = 0; i < COLUMNS; i++) {
+        printf("  %-8s %s\n", columns[i].name, columns[i].text);
+    }
+}
+
+/* ---- command line ---- */
 
 #define LIST_MAX 16u
 
@@ -34,7 +195,6 @@ static struct cluster_plan wanted = {
 static struct list hosts = {{9}, 1}, ranks = {{1}, 1}, sizes = {{64 * 1024}, 1},
                    buffers = {{1000000}, 1}, rates = {{25000000000}, 1}, busy = {{0}, 1},
                    loads = {{60}, 1}, seeds = {{1}, 1};
-static bool csv;
 /** Rate that interfaces report, in b/s; UINT64_MAX: that of their links. */
 static uint64_t reported = UINT64_MAX;
 
@@ -215,11 +375,11 @@ static const struct option_row rows[] = {
 };
 
 /** Run a plan and report it. Returns true if all messages have arrived. */
-static bool run(enum cluster_form form, const struct cluster_plan *plan)
+static bool run(const struct cluster_plan *plan)
 {
     struct cluster_result result = cluster_run(plan);
 
-    cluster_report_run(form, plan, &result);
+    report(plan, &result);
     if (!result.complete) {
         fprintf(stderr, "rawe-cluster: some messages have not arrived within %.3f s\n",
                 (double)result.completion_ns / 1e9);
@@ -239,7 +399,7 @@ static uint64_t pick(const struct list *list, unsigned *number)
 }
 
 /** Run each combination; the seed changes fastest. Returns the number of incomplete runs. */
-static unsigned run_all(enum cluster_form form)
+static unsigned run_all(void)
 {
     struct cluster_plan plan = wanted;
     unsigned runs = hosts.count * ranks.count * sizes.count * rates.count * buffers.count *
@@ -257,7 +417,7 @@ static unsigned run_all(enum cluster_form form)
         plan.ranks = (uint32_t)pick(&ranks, &number);
         plan.hosts = (uint32_t)pick(&hosts, &number);
         plan.size_bytes = (uint32_t)pick(&sizes, &number);
-        incomplete += !run(form, &plan);
+        incomplete += !run(&plan);
     }
     return incomplete;
 }
@@ -267,13 +427,12 @@ static void end_help(void)
     puts("Values may have a unit: kB, MB, KiB, MiB for bytes; M, G for rates; us for ns.\n"
          "Exit code: 0 all messages have arrived, 1 some have not, 2 wrong usage.\n\n"
          "Columns:");
-    cluster_report_explain(&wanted);
+    explain_columns(&wanted);
 }
 
 int main(int argc, char **argv)
 {
     options_read(argc, argv, help, rows, sizeof(rows) / sizeof(rows[0]), end_help);
-    enum cluster_form form = csv ? CLUSTER_FORM_CSV : CLUSTER_FORM_TABLE;
     if (cluster_plan_is_workload(&wanted) && wanted.duration_ns == 0) {
         wanted.duration_ns = 100000000;
     }
@@ -291,6 +450,6 @@ int main(int argc, char **argv)
               stderr);
         return 2;
     }
-    cluster_report_head(form, &wanted);
-    return run_all(form) == 0 ? 0 : 1;
+    report(&wanted, NULL);
+    return run_all() == 0 ? 0 : 1;
 }

@@ -1,11 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Links and switch: see cluster_net.h.
+ * Links and switches: see cluster.h.
  */
-#include "cluster_net.h"
+#include "cluster.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #include "net_harness.h"

@@ -1,13 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Ranks: see cluster_rank.h.
+ * Ranks: see cluster.h.
  */
-#include "cluster_rank.h"
+#include "cluster.h"
 
 #include <string.h>
 
-#include "cluster.h"
 #include "net_engine.h"
 #include "net_harness.h"
 #include "net_packet.h"

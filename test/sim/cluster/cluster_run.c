@@ -1,12 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A run: see cluster_run.h.
+ * A run, and the limits that links set to its flows: see cluster.h.
  */
-#include "cluster_run.h"
-
 #include "cluster.h"
-#include "cluster_fair.h"
+
 #include "net_harness.h"
 
 #define MS_NS 1000000ull
@@ -123,6 +121,99 @@ static struct rawe_counters counted_since(const struct cluster *cluster,
     return now;
 }
 
+/* ---- fair rates, by progressive filling ---- */
+
+/** A link: its flows without a rate, and the capacity left by flows with one. */
+struct share {
+    double left;
+    uint32_t flows;
+};
+
+static unsigned path_of(const struct cluster *cluster, uint32_t pair,
+                        uint32_t path[CLUSTER_PATH_LINKS_MAX])
+{
+    const struct cluster_plan *plan = &cluster->plan;
+    struct cluster_pair of = cluster->traffic.pairs[pair];
+
+    const bool batch = cluster_plan_in_batches(plan, plan->size_bytes);
+    return cluster_net_path(plan, of.from, of.to, batch, path);
+}
+
+/** Return all links with their flows. The caller frees them. */
+static struct share *shares_new(const struct cluster *cluster)
+{
+    struct share *shares = net_new(cluster->net.link_count * sizeof(*shares));
+    uint32_t path[CLUSTER_PATH_LINKS_MAX];
+
+    for (uint32_t i = 0; i < cluster->net.link_count; i++) {
+        shares[i] = (struct share){.left = cluster_net_capacity(&cluster->plan, i)};
+    }
+    for (uint32_t i = 0; i < cluster->traffic.pair_count; i++) {
+        for (unsigned j = path_of(cluster, i, path); j-- > 0;) {
+            shares[path[j]].flows++;
+        }
+    }
+    return shares;
+}
+
+/** Return how many messages the busiest link carries if each pair sends one. */
+static double busiest_messages(const struct cluster *cluster)
+{
+    struct share *shares = shares_new(cluster);
+    double most = 0;
+
+    for (uint32_t i = 0; i < cluster->net.link_count; i++) {
+        double messages = shares[i].flows / shares[i].left;
+        most = messages > most ? messages : most;
+    }
+    net_delete(shares);
+    return most;
+}
+
+/** Return the link with the least capacity per flow; UINT32_MAX if all flows have rates. */
+static uint32_t narrowest(const struct share *shares, uint32_t count)
+{
+    uint32_t least = UINT32_MAX;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (shares[i].flows != 0 &&
+            (least == UINT32_MAX ||
+             shares[i].left * shares[least].flows < shares[least].left * shares[i].flows)) {
+            least = i;
+        }
+    }
+    return least;
+}
+
+/** Write the max-min fair rate of each pair's flow, in units of a link's rate. */
+static void fair_rates(const struct cluster *cluster, double *rates)
+{
+    struct share *shares = shares_new(cluster);
+    uint32_t path[CLUSTER_PATH_LINKS_MAX], link;
+
+    for (uint32_t i = 0; i < cluster->traffic.pair_count; i++) {
+        rates[i] = 0;
+    }
+    /* Progressive filling (Bertsekas and Gallager, Data Networks, section 6.5). */
+    while ((link = narrowest(shares, cluster->net.link_count)) != UINT32_MAX) {
+        double rate = shares[link].left / shares[link].flows;
+        for (uint32_t i = 0; i < cluster->traffic.pair_count; i++) {
+            unsigned links = path_of(cluster, i, path), at = 0;
+            while (at < links && path[at] != link) {
+                at++;
+            }
+            for (unsigned j = 0; at < links && rates[i] == 0 && j < links; j++) {
+                shares[path[j]].left -= rate;
+                shares[path[j]].flows--;
+            }
+            rates[i] = at < links && rates[i] == 0 ? rate : rates[i];
+        }
+    }
+    net_delete(shares);
+}
+
+/* ---- endless flows ---- */
+
 /** Endless flows, one for each pair; values by pair. */
 struct flows {
     double *fair_bytes; /**< in FAIRNESS_NS at its max-min fair rate */
@@ -140,7 +231,7 @@ static void flows_init(struct flows *flows, struct cluster *cluster)
 
     *flows = (struct flows){.fair_bytes = net_new(count * sizeof(double)),
                             .bytes = net_new(count * sizeof(double))};
-    cluster_fair_rates(cluster, flows->fair_bytes);
+    fair_rates(cluster, flows->fair_bytes);
     for (uint32_t i = 0; i < count; i++) {
         struct cluster_pair pair = cluster->traffic.pairs[i];
         cluster_rank_peer(&cluster->ranks[pair.to], pair.from)->received_bytes = 0;
@@ -265,7 +356,7 @@ struct cluster_result cluster_run(const struct cluster_plan *plan)
 
     start(&cluster, plan);
     double busiest_bytes =
-        cluster_fair_busiest(&cluster) * (double)cluster_plan_message_bytes(plan, plan->size_bytes);
+        busiest_messages(&cluster) * (double)cluster_plan_message_bytes(plan, plan->size_bytes);
     result.ideal_ns = cluster_plan_transmit_ps(plan, (uint64_t)busiest_bytes) / 1000 +
                       cluster_plan_round_trip_ns(plan);
     uint64_t most_ns = TIMES_IDEAL_MAX * result.ideal_ns + SLACK_NS;

@@ -1,5 +1,10 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "group_known.h"
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Records when a member learned that a frame was sent, to check that its NACKs ask only for frames
+ * that have been missing for a while, not for late ones.
+ */
+#include "group_sim.h"
 
 #include "net_harness.h"
 

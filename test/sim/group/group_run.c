@@ -11,9 +11,7 @@
 #include <string.h>
 
 #include "base/rawe_crc32c.h"
-#include "group/rawe_group.h"
 #include "group/rawe_group_stream.h"
-#include "group_known.h"
 #include "group_sim.h"
 #include "net_harness.h"
 #include "sim_event.h"

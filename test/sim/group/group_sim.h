@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "group/rawe_group.h"
+
 #define NS_PER_US UINT64_C(1000)
 #define NS_PER_MS UINT64_C(1000000)
 #define NS_PER_S UINT64_C(1000000000)
@@ -76,11 +78,27 @@ struct outcome {
     uint64_t missed; /**< copies of DATA that were lost, late, or refused */
 };
 
-/* group_plan.c */
+/** Knowledge of one member; all zero in groups that are too large to track. */
+struct known {
+    uint32_t window_frames;
+    uint32_t *end;      /**< by root: all frames before this one were sent */
+    uint64_t *since_ns; /**< time of learning so, by root and number modulo the window */
+};
+
+/* group_main.c */
 void plan_make(struct plan *plan, uint64_t seed);
 void plan_free(struct plan *plan);
 
 /* group_run.c */
 void plan_run(const struct plan *plan, struct outcome *outcome, bool trace);
+
+/* group_known.c */
+/** Allocate the arrays, which the caller frees. */
+void known_init(struct known *known, const struct plan *plan);
+/** Record that a member learns that a root has sent all frames before `end`. */
+void known_learn(struct known *known, uint32_t root, uint32_t end, uint64_t now_ns);
+/** Return true if a NACK asks for a frame too early. */
+bool known_too_early(const struct known *known, const struct rawe_group_control *nack,
+                     uint64_t now_ns);
 
 #endif

@@ -63,7 +63,7 @@ struct outcome {
     bool spins;            /**< the search asked to be woken at once without work */
 };
 
-/* path_plan.c */
+/* path_main.c */
 void plan_make(struct plan *plan, uint64_t seed);
 void plan_free(struct plan *plan);
 

@@ -1,10 +1,11 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Campaigns. Every run happens in a child process. So a crash of the engine, a failed assertion or
- * an endless loop is a failure of the seed like any other.
+ * rawe-sim: one run, or a campaign of many. In a campaign, worker processes try seeds, and a failing
+ * seed is shrunk to a minimal run that still fails. Every run of a campaign happens in a child
+ * process. So a crash of the engine, a failed assertion or an endless loop is a failure of the seed
+ * like any other.
  */
-#include "sim_campaign.h"
 
 #include <signal.h>
 #include <stddef.h>
@@ -18,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "options.h"
 #include "sim.h"
 
 #define PROGRESS_SECONDS 10
@@ -43,6 +45,15 @@
 /** More incidents than any run has, for runs whose number of incidents is not known. */
 #define INCIDENTS_MOST (1ull << 24)
 
+struct campaign {
+    struct sim_options options; /**< restrictions for all runs; the seed is set for each */
+    uint64_t first, count;      /**< seeds; count 0: until the deadline */
+    unsigned deadline_s;        /**< 0: none */
+    unsigned jobs;              /**< worker processes */
+    unsigned failures_most;     /**< stop when this many seeds have failed */
+    bool shrink;
+};
+
 /** How a run failed; in memory shared with the process that runs it. */
 struct failure {
     uint64_t incidents; /**< until it failed; UINT64_MAX: not known */
@@ -59,7 +70,8 @@ struct report {
 
 static struct failure *failure_of_worker;
 
-void sim_campaign_command(const struct sim_options *options, char *out, size_t out_bytes)
+/** Write the command that repeats a run. */
+static void write_command(const struct sim_options *options, char *out, size_t out_bytes)
 {
     char faults[256];
     size_t used =
@@ -285,7 +297,7 @@ static void shrink(const struct sim_options *failing, uint64_t incidents, struct
             smaller = true;
         }
     }
-    sim_campaign_command(&search.best, command, sizeof(command));
+    write_command(&search.best, command, sizeof(command));
     if (fails(&search.best, shared)) {
         printf("  shrunk:  %s --trace\n           %s\n", command,
                shared->text[0] != '\0' ? shared->text : "the run crashes or hangs");
@@ -315,7 +327,7 @@ struct worker {
 };
 
 struct state {
-    const struct sim_campaign *campaign;
+    const struct campaign *campaign;
     struct report *reports; /**< one for each worker, and one for shrinking */
     struct worker *workers;
     double start_s;
@@ -330,7 +342,7 @@ static bool out_of_time(const struct state *state)
 
 static void work(const struct state *state, unsigned index)
 {
-    const struct sim_campaign *campaign = state->campaign;
+    const struct campaign *campaign = state->campaign;
     struct sim_options options = campaign->options;
     struct report *report = &state->reports[index];
     uint64_t end = campaign->count == 0 ? UINT64_MAX : campaign->first + campaign->count;
@@ -361,7 +373,7 @@ static void start_worker(struct state *state, unsigned index)
 /** Handle the end of a worker, which has finished or whose seed has failed. */
 static void reap(struct state *state, unsigned index, int status)
 {
-    const struct sim_campaign *campaign = state->campaign;
+    const struct campaign *campaign = state->campaign;
     struct report *report = &state->reports[index];
     struct sim_options options = campaign->options;
     char command[512];
@@ -373,7 +385,7 @@ static void reap(struct state *state, unsigned index, int status)
     state->failures++;
     report->runs++;
     options.seed = report->seed;
-    sim_campaign_command(&options, command, sizeof(command));
+    write_command(&options, command, sizeof(command));
     printf("FAILED seed %llu: ", (unsigned long long)report->seed);
     if (report->failure.text[0] != '\0') {
         printf("%s\n", report->failure.text);
@@ -458,7 +470,8 @@ static bool any_working(const struct state *state)
     return false;
 }
 
-int sim_campaign_run(const struct sim_campaign *campaign)
+/** Run a campaign. Returns the exit code: 0 if no seed failed. */
+static int run_campaign(const struct campaign *campaign)
 {
     struct state state = {.campaign = campaign, .start_s = seconds_now()};
     double reported_s = state.start_s;
@@ -496,4 +509,186 @@ int sim_campaign_run(const struct sim_campaign *campaign)
     munmap(state.reports, (campaign->jobs + 1) * sizeof(struct report));
     free(state.workers);
     return failures == 0 ? 0 : 1;
+}
+
+/* ---- command line ---- */
+
+static struct campaign wanted = {
+    .options = {.faults = SIM_FAULTS_ALL, .incident_end = UINT64_MAX},
+    .first = 1,
+    .count = 1000,
+    .jobs = 1,
+    .failures_most = 5,
+    .shrink = true,
+};
+
+static bool single; /**< one run, not a campaign */
+
+static bool read_seed(const struct option_row *row, const char *value)
+{
+    single = true;
+    return option_u64(row, value);
+}
+
+/** Read "FIRST" or "FIRST:COUNT"; sets `*colon` to whether a count is given. */
+static bool read_pair(const struct option_row *row, const char *value, uint64_t *first,
+                      uint64_t *count, bool *colon)
+{
+    const char *end = option_whole(row, value, ":", first);
+
+    *colon = end != NULL && *end == ':';
+    return *colon ? option_whole(row, end + 1, "", count) != NULL : end != NULL;
+}
+
+static bool read_seeds(const struct option_row *row, const char *value)
+{
+    bool counted;
+
+    wanted.count = 0;
+    return read_pair(row, value, &wanted.first, &wanted.count, &counted) &&
+           (!counted || wanted.count != 0);
+}
+
+static bool read_incidents(const struct option_row *row, const char *value)
+{
+    struct sim_options *options = row->to;
+    uint64_t count;
+    bool counted;
+
+    if (!read_pair(row, value, &options->incident_first, &count, &counted) || !counted) {
+        return false;
+    }
+    options->incident_end = options->incident_first + count;
+    return true;
+}
+
+static bool read_faults(const struct option_row *row, const char *value)
+{
+    struct sim_options *options = row->to;
+    const char *name = value;
+
+    options->faults_exact = false;
+    options->faults = SIM_FAULTS_ALL;
+    if (strcmp(value, "all") == 0) {
+        return true;
+    }
+    if (strcmp(value, "mild") == 0) {
+        options->faults = SIM_FAULTS_MILD;
+        return true;
+    }
+    options->faults = 0;
+    options->faults_exact = true;
+    while (strcmp(value, "none") != 0) {
+        size_t len = strcspn(name, ",");
+        unsigned fault = 0;
+        while (fault < SIM_FAULTS && (strncmp(sim_fault_names[fault].name, name, len) != 0 ||
+                                      sim_fault_names[fault].name[len] != '\0')) {
+            fault++;
+        }
+        if (fault == SIM_FAULTS) {
+            return false;
+        }
+        options->faults |= 1ull << fault;
+        if (name[len] == '\0') {
+            break;
+        }
+        name += len + 1;
+    }
+    return true;
+}
+
+static void print_violation(struct sim *sim, const char *text)
+{
+    char command[512];
+
+    write_command(&sim->options, command, sizeof(command));
+    fflush(stdout);
+    fprintf(stderr, "FAILED seed %llu: %s\n  replay:  %s --trace\n",
+            (unsigned long long)sim->options.seed, text, command);
+}
+
+static int run_one(const struct sim_options *options)
+{
+    struct sim_result result;
+    char faults[256];
+
+    sim_run(options, print_violation, &result);
+    sim_faults_format(result.faults, faults, sizeof(faults));
+    printf(
+        "seed %llu: ok; %u nodes, %u interfaces, faults %s; %llu messages, %llu PUTs, %llu frames, "
+        "%llu resent, %llu migrations, %llu control frames, %llu lost; %llu events in "
+        "%.6f s, digest %016llx\n",
+        (unsigned long long)options->seed, result.nodes, result.nics, faults,
+        (unsigned long long)result.messages, (unsigned long long)result.puts,
+        (unsigned long long)result.frames, (unsigned long long)result.resent,
+        (unsigned long long)result.migrations, (unsigned long long)sim_control_sum(result.control),
+        (unsigned long long)result.lost, (unsigned long long)result.events,
+        (double)result.virtual_ns / 1e9, (unsigned long long)result.digest);
+    return 0;
+}
+
+static const char help[] =
+    "Usage: rawe-sim --seed N [--trace]                 replay one run\n"
+    "       rawe-sim --seeds FIRST[:COUNT] [--deadline SECONDS] [--jobs N]\n"
+    "                                                   many runs\n"
+    "Runs networks of nodes, each with the real protocol engine, in virtual time; the seed\n"
+    "decides everything. A seed that violates an invariant is printed with the command that\n"
+    "replays it, then shrunk to the smallest run that still fails.\n";
+
+static const struct option_row rows[] = {
+    {"seed", "N", "one run; prints what it did", read_seed, .to = &wanted.options.seed, 0,
+     UINT64_MAX},
+    {"trace", NULL, "... and every event, one per line", option_on, .to = &wanted.options.trace},
+    {"seeds", "FIRST:COUNT",
+     "COUNT runs from seed FIRST on (default 1:1000); without COUNT\n"
+     "as many as the deadline allows",
+     read_seeds, .to = NULL, 0, (double)(UINT64_MAX / 4)},
+    {"deadline", "SECONDS", "start no run after that", option_unsigned, .to = &wanted.deadline_s, 1,
+     1u << 24},
+    {"jobs", "N", "worker processes (default 1)", option_unsigned, .to = &wanted.jobs, 1, 1024},
+    {"failures", "N", "stop after N failing seeds (default 5)", option_unsigned,
+     .to = &wanted.failures_most, 1, 1u << 20},
+    {"no-shrink", NULL, "do not search for smaller runs that fail", option_off,
+     .to = &wanted.shrink},
+    {"nodes", "N", "from 2 on; the seed chooses, mostly few", option_unsigned,
+     .to = &wanted.options.nodes, 2, SIM_NODES_MAX},
+    {"nics", "N",
+     "interfaces of each node; the seed chooses, mostly one, and whether\n"
+     "some nodes have fewer",
+     option_unsigned, .to = &wanted.options.nics, 1, SIM_NICS_MAX},
+    {"incidents", "N:COUNT",
+     "let only COUNT of the incidents that faults would cause happen,\n"
+     "from the one with number N on (counted from 0)",
+     read_incidents, .to = &wanted.options, 0, (double)(UINT64_MAX / 4),
+     "two numbers, FIRST:COUNT"},
+    {"messages", "N", "messages, requests and transfers begun, over all nodes", option_unsigned,
+     .to = &wanted.options.operations, 1, 1u << 24},
+    {"faults", "LIST",
+     "none, mild, all (default): the seed chooses among them;\n"
+     "or exactly some, separated by commas",
+     read_faults, .to = &wanted.options, 0, 0,
+     "none, mild, all, or names of faults separated by commas"},
+};
+
+static void end_help(void)
+{
+    puts("Faults:");
+    for (unsigned fault = 0; fault < SIM_FAULTS; fault++) {
+        printf("  %-10s %s\n", sim_fault_names[fault].name, sim_fault_names[fault].text);
+    }
+    puts("Exit code: 0 all invariants held, 1 one was violated, 2 wrong usage.");
+}
+
+int main(int argc, char **argv)
+{
+    options_read(argc, argv, help, rows, sizeof(rows) / sizeof(rows[0]), end_help);
+    if (single) {
+        return run_one(&wanted.options);
+    }
+    if (wanted.count == 0 && wanted.deadline_s == 0) {
+        fputs("rawe-sim: --seeds without COUNT wants --deadline SECONDS\n", stderr);
+        return 2;
+    }
+    wanted.options.trace = false;
+    return run_campaign(&wanted);
 }
