@@ -686,6 +686,20 @@ static inline bool sim_strikes(struct sim *sim, struct sim_random *random, uint3
     return sim_random_chance(random, ppm) && sim_incident(sim);
 }
 
+/** Plan an event without a packet. */
+static inline void sim_plan_event(struct sim *sim, enum sim_event_kind kind, uint64_t at_ns,
+                                  uint32_t node, uint64_t value)
+{
+    sim_events_push(&sim->events,
+                    (struct sim_event){.at_ns = at_ns, .kind = kind, .node = node, .value = value});
+}
+
+/** Extend the disturbed time to `at_ns`. */
+static inline void sim_disturb(struct sim *sim, uint64_t at_ns)
+{
+    sim->disturbed_ns = sim->disturbed_ns < at_ns ? at_ns : sim->disturbed_ns;
+}
+
 /** Simulate one whole run. Returns only if no invariant was violated. */
 void sim_run(const struct sim_options *options, void (*on_violation)(struct sim *, const char *),
              struct sim_result *result);

@@ -254,50 +254,29 @@ static void use_counter(struct sim_access *access, struct sim_random *random)
 static void use_word(struct sim_access *access, struct sim_random *random)
 {
     struct rawe_operation *operation = &access->operation;
-    uint64_t style = sim_random_below(random, 8);
-    uint64_t operand = sim_random_next(random);
+    static const enum rawe_atomic atomics[] = {
+        RAWE_ATOMIC_ADD, RAWE_ATOMIC_AND,  RAWE_ATOMIC_OR,
+        RAWE_ATOMIC_XOR, RAWE_ATOMIC_SWAP, RAWE_ATOMIC_COMPARE_SWAP,
+    };
+    const uint64_t style = sim_random_below(random, 8);
+    const uint64_t operand = sim_random_next(random), before = access->before;
+    const uint64_t after[] = {before + operand, before & operand,
+                              before | operand, before ^ operand,
+                              operand,          operand % 2 != 0 ? before : operand,
+                              before,           /* GET */ operand /* PUT */};
 
+    access->after = after[style];
     operation->offset = offsetof(struct sim_window, words) +
                         (access->from.index * WORDS + access->word) * sizeof(uint64_t);
     operation->len_bytes = sizeof(uint64_t);
     operation->operand = operand;
-    operation->kind = RAWE_FRAGMENT_ATOMIC;
-    operation->local = (uint8_t *)&access->result;
-    switch (style) {
-    case 0:
-        operation->atomic = RAWE_ATOMIC_ADD;
-        access->after = access->before + operand;
-        break;
-    case 1:
-        operation->atomic = RAWE_ATOMIC_AND;
-        access->after = access->before & operand;
-        break;
-    case 2:
-        operation->atomic = RAWE_ATOMIC_OR;
-        access->after = access->before | operand;
-        break;
-    case 3:
-        operation->atomic = RAWE_ATOMIC_XOR;
-        access->after = access->before ^ operand;
-        break;
-    case 4:
-        operation->atomic = RAWE_ATOMIC_SWAP;
-        access->after = operand;
-        break;
-    case 5:
-        operation->atomic = RAWE_ATOMIC_COMPARE_SWAP;
-        operation->compare = access->before + operand % 2;
-        access->after = operand % 2 != 0 ? access->before : operand;
-        break;
-    case 6:
-        operation->kind = RAWE_FRAGMENT_GET;
-        access->after = access->before;
-        break;
-    default:
-        operation->kind = RAWE_FRAGMENT_PUT;
-        operation->local = (uint8_t *)&access->after;
-        access->after = operand;
-        break;
+    operation->local = (uint8_t *)(style < 7 ? &access->result : &access->after);
+    if (style < 6) {
+        operation->kind = RAWE_FRAGMENT_ATOMIC;
+        operation->atomic = atomics[style];
+        operation->compare = style == 5 ? before + operand % 2 : 0;
+    } else {
+        operation->kind = style == 6 ? RAWE_FRAGMENT_GET : RAWE_FRAGMENT_PUT;
     }
 }
 

@@ -39,15 +39,14 @@ void sim_address_plan(struct sim *sim)
     struct sim_random random = sim_random_stream(sim->options.seed, 50);
 
     for (unsigned i = 0; i < sim->plan.readdressings; i++) {
-        struct sim_event event = {.kind = SIM_EVENT_ADDRESS};
-        event.at_ns = sim_random_scaled(&random, 1000, sim->faults_end_ns);
-        event.node = (uint32_t)sim_random_below(&random, sim->plan.nodes);
-        event.value = sim_random_next(&random);
-        sim_events_push(&sim->events, event);
+        uint64_t at_ns = sim_random_scaled(&random, 1000, sim->faults_end_ns);
+        uint32_t node = (uint32_t)sim_random_below(&random, sim->plan.nodes);
+        uint64_t choice = sim_random_next(&random);
+        sim_plan_event(sim, SIM_EVENT_ADDRESS, at_ns, node, choice);
         if (sim_random_below(&random, 2) == 0) { /* another host soon afterwards */
-            event.at_ns += sim_random_scaled(&random, 1, 1000000);
-            event.node = (uint32_t)sim_random_below(&random, sim->plan.nodes);
-            sim_events_push(&sim->events, event);
+            at_ns += sim_random_scaled(&random, 1, 1000000);
+            node = (uint32_t)sim_random_below(&random, sim->plan.nodes);
+            sim_plan_event(sim, SIM_EVENT_ADDRESS, at_ns, node, choice);
         }
     }
 }
@@ -68,7 +67,7 @@ void sim_address_change(struct sim *sim, struct sim_node *node, uint64_t choice)
         nic->mac[COUNTING] = (uint8_t)++nic->addresses;
     }
     sim->incidents.readdressed++;
-    sim->disturbed_ns = sim->disturbed_ns < sim->now_ns ? sim->now_ns : sim->disturbed_ns;
+    sim_disturb(sim, sim->now_ns);
     sim_trace(sim, "n%u: interface %u has address %u", node->index, nic->index, count_of(nic->mac));
     node->addresses_changed = true;
     if (node->alive) {

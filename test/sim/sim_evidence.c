@@ -105,8 +105,8 @@ static void believe_early(struct sim_channel *channel)
 }
 
 /**
- * Return true if the peer may already have the frame: always if its process or connection has ended,
- * even if a connection of its next process has the same id.
+ * Return true if the peer may already have the frame: always if its process or connection has
+ * ended, even if a connection of its next process has the same id.
  */
 static bool has_frame(const struct sim_channel *channel, uint32_t sequence)
 {

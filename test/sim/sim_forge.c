@@ -28,9 +28,7 @@ static void plan_next(struct sim *sim, enum sim_forgery kind)
 
     if (most_ns != 0 && sim->incidents.forged < FORGED_MOST) {
         uint64_t wait_ns = sim_random_scaled(&sim->net.forge, 1, most_ns);
-        sim_events_push(&sim->events, (struct sim_event){.at_ns = sim->now_ns + wait_ns,
-                                                         .kind = SIM_EVENT_FORGE,
-                                                         .value = kind});
+        sim_plan_event(sim, SIM_EVENT_FORGE, sim->now_ns + wait_ns, 0, kind);
     }
 }
 

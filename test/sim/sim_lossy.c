@@ -32,8 +32,7 @@ void sim_lossy_plan(struct sim *sim)
     lossy->other += lossy->other >= lossy->node;
     lossy->nic = (unsigned)sim_random_below(&lossy->random, plan->nics);
     if (plan->lossy_ppm != 0) {
-        sim_events_push(&sim->events,
-                        (struct sim_event){.at_ns = plan->lossy_from_ns, .kind = SIM_EVENT_LOSSY});
+        sim_plan_event(sim, SIM_EVENT_LOSSY, plan->lossy_from_ns, 0, 0);
     }
 }
 

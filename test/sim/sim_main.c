@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-sim: one run, or a campaign of many. In a campaign, worker processes try seeds, and a failing
- * seed is shrunk to a minimal run that still fails. Every run of a campaign happens in a child
- * process. So a crash of the engine, a failed assertion or an endless loop is a failure of the seed
- * like any other.
+ * rawe-sim: one run, or a campaign of many. In a campaign, worker processes try seeds, and a
+ * failing seed is shrunk to a minimal run that still fails. Every run of a campaign happens in a
+ * child process. So a crash of the engine, a failed assertion or an endless loop is a failure of
+ * the seed like any other.
  */
 
 #include <signal.h>

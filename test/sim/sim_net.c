@@ -29,8 +29,7 @@ void sim_net_init(struct sim *sim)
     net->side = net_zeroed(sim->plan.nodes);
     for (unsigned i = 0; i < sim->plan.partitions; i++) {
         uint64_t at_ns = sim_random_below(&net->partition, sim->plan.faults_end_ns);
-        sim_events_push(&sim->events,
-                        (struct sim_event){.at_ns = at_ns, .kind = SIM_EVENT_PARTITION});
+        sim_plan_event(sim, SIM_EVENT_PARTITION, at_ns, 0, 0);
     }
 }
 
@@ -204,9 +203,7 @@ void sim_net_start_partition(struct sim *sim)
         return;
     }
     net->partition_until_ns = sim->now_ns + length_ns;
-    if (sim->disturbed_ns < net->partition_until_ns) {
-        sim->disturbed_ns = net->partition_until_ns;
-    }
+    sim_disturb(sim, net->partition_until_ns);
     sim_trace(sim, "the network falls apart for %llu us%s", (unsigned long long)length_ns / 1000,
               net->one_way ? ", one way" : "");
 }

@@ -163,10 +163,7 @@ void sim_node_wake(struct sim_node *node, uint64_t at_ns)
         return;
     }
     node->wake_ns = at_ns;
-    sim_events_push(&node->sim->events, (struct sim_event){.at_ns = at_ns,
-                                                           .kind = SIM_EVENT_PROGRESS,
-                                                           .node = node->index,
-                                                           .value = ++node->wake_number});
+    sim_plan_event(node->sim, SIM_EVENT_PROGRESS, at_ns, node->index, ++node->wake_number);
 }
 
 static void note_timer(const struct rawe_timer *timer, uint64_t *earliest_ns)
@@ -322,10 +319,7 @@ void sim_node_thread(struct sim *sim, struct sim_node *node, uint32_t life)
     }
     uint64_t next_ns = sim->now_ns + sim->plan.thread_ns * node->thread_backoff;
     next_ns = next_ns < node->frozen_until_ns ? node->frozen_until_ns : next_ns;
-    sim_events_push(&sim->events, (struct sim_event){.at_ns = next_ns,
-                                                     .kind = SIM_EVENT_THREAD,
-                                                     .node = node->index,
-                                                     .value = life});
+    sim_plan_event(sim, SIM_EVENT_THREAD, next_ns, node->index, life);
 }
 
 /** Make progress on one interface, like the component. */

@@ -112,9 +112,7 @@ static void death(struct sim *sim, const struct sim_event *event)
     sim_node_die(sim, node);
     if (restarts && (!kills || sim_random_below(&random, 2) == 0)) {
         sim->unborn++;
-        sim_events_push(&sim->events, (struct sim_event){.at_ns = sim->now_ns + gap_ns,
-                                                         .kind = SIM_EVENT_BIRTH,
-                                                         .node = event->node});
+        sim_plan_event(sim, SIM_EVENT_BIRTH, sim->now_ns + gap_ns, event->node, 0);
     } else {
         node->app.operations_left = 0;
     }
@@ -175,9 +173,7 @@ static void dispatch(struct sim *sim, const struct sim_event *event)
         break;
     case SIM_EVENT_BIRTH:
         if (sim->plan.suspended_ns != 0 && sim->now_ns < node->frozen_until_ns) {
-            sim_events_push(&sim->events, (struct sim_event){.at_ns = node->frozen_until_ns,
-                                                             .kind = SIM_EVENT_BIRTH,
-                                                             .node = event->node});
+            sim_plan_event(sim, SIM_EVENT_BIRTH, node->frozen_until_ns, event->node, 0);
             break;
         }
         sim->unborn--;

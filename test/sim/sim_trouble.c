@@ -10,13 +10,6 @@
 
 #define SECOND 1000000000ull
 
-static void disturbed_until(struct sim *sim, uint64_t at_ns)
-{
-    if (sim->disturbed_ns < at_ns) {
-        sim->disturbed_ns = at_ns;
-    }
-}
-
 /** Let the program compute, or be preempted; its responder still answers. */
 static void pause_node(struct sim *sim, struct sim_node *node)
 {
@@ -27,14 +20,11 @@ static void pause_node(struct sim *sim, struct sim_node *node)
     }
     node->pauses_left--;
     node->pause_until_ns = node->local_ns + length_ns;
-    disturbed_until(sim, node->pause_until_ns);
+    sim_disturb(sim, node->pause_until_ns);
     if (sim->plan.thread_ns != 0) {
         node->thread_backoff = 1;
-        sim_events_push(&sim->events,
-                        (struct sim_event){.at_ns = node->local_ns + sim->plan.thread_ns,
-                                           .kind = SIM_EVENT_THREAD,
-                                           .node = node->index,
-                                           .value = node->life});
+        sim_plan_event(sim, SIM_EVENT_THREAD, node->local_ns + sim->plan.thread_ns, node->index,
+                       node->life);
     }
     /* The program gets deferred messages when it returns. */
     sim_node_wake(node, node->pause_until_ns);
@@ -68,7 +58,7 @@ static void freeze_node(struct sim *sim, struct sim_node *node)
     if (node->pause_until_ns < node->frozen_until_ns) {
         node->pause_until_ns = node->frozen_until_ns;
     }
-    disturbed_until(sim, node->frozen_until_ns);
+    sim_disturb(sim, node->frozen_until_ns);
     if (too_long) {
         isolate(sim, node);
     }
@@ -88,7 +78,7 @@ static void maybe_jump(struct sim *sim, struct sim_node *node)
                 sim_node_wake(other, sim->now_ns); /* its timers are due earlier */
             }
         }
-        disturbed_until(sim, node->local_ns);
+        sim_disturb(sim, node->local_ns);
         sim_trace(sim, "n%u: its clock jumps by %llu us", node->index,
                   (unsigned long long)length_ns / 1000);
     }
@@ -156,10 +146,7 @@ static void suspend_all(struct sim *sim)
         uint64_t stops_ns = sim->now_ns + sim_random_below(&random, apart_ns(plan));
         uint64_t goes_on_ns =
             sim->now_ns + plan->suspended_ns + sim_random_below(&random, apart_ns(plan));
-        sim_events_push(&sim->events, (struct sim_event){.at_ns = stops_ns,
-                                                         .kind = SIM_EVENT_SUSPEND,
-                                                         .node = i,
-                                                         .value = goes_on_ns});
+        sim_plan_event(sim, SIM_EVENT_SUSPEND, stops_ns, i, goes_on_ns);
     }
 }
 
@@ -175,7 +162,7 @@ void sim_trouble_suspend(struct sim *sim, struct sim_node *node, uint64_t until_
     if (node->pause_until_ns < until_ns) {
         node->pause_until_ns = until_ns;
     }
-    disturbed_until(sim, until_ns);
+    sim_disturb(sim, until_ns);
     sim_trace(sim, "n%u is suspended", node->index);
     if (node->alive) {
         node->wake_ns = UINT64_MAX;
@@ -183,27 +170,14 @@ void sim_trouble_suspend(struct sim *sim, struct sim_node *node, uint64_t until_
     }
 }
 
-/** Return a trouble of a random host at a random time from `from_ns` on. */
-static struct sim_event trouble(const struct sim *sim, struct sim_random *random,
-                                enum sim_event_kind kind, uint64_t from_ns)
+/** Plan a trouble of a random host at a random time from `from_ns` on; `choice`: with details. */
+static void plan_trouble(struct sim *sim, struct sim_random *random, enum sim_event_kind kind,
+                         uint64_t from_ns, bool choice)
 {
-    struct sim_event event = {.kind = kind};
+    uint64_t late_ns = sim_random_scaled(random, 1000, sim->faults_end_ns - from_ns);
+    uint32_t node = (uint32_t)sim_random_below(random, sim->plan.nodes);
 
-    event.at_ns = from_ns + sim_random_scaled(random, 1000, sim->faults_end_ns - from_ns);
-    event.node = (uint32_t)sim_random_below(random, sim->plan.nodes);
-    return event;
-}
-
-/** Plan troubles, each with a random number that decides its details. */
-static void plan_with_choice(struct sim *sim, enum sim_event_kind kind, unsigned count,
-                             struct sim_random random, uint64_t from_ns)
-{
-    for (unsigned i = 0; i < count; i++) {
-        struct sim_event event = trouble(sim, &random, kind, from_ns);
-
-        event.value = sim_random_next(&random);
-        sim_events_push(&sim->events, event);
-    }
+    sim_plan_event(sim, kind, from_ns + late_ns, node, choice ? sim_random_next(random) : 0);
 }
 
 /** Return when the interface's cable is put back; 0: it may stay pulled. */
@@ -227,25 +201,26 @@ uint64_t sim_trouble_plugged_ns(const struct sim *sim)
 
 void sim_trouble_plan_pulls(struct sim *sim, struct sim_random random, uint64_t from_ns)
 {
-    plan_with_choice(sim, SIM_EVENT_PULL, sim->plan.pulls, random, from_ns);
+    for (unsigned i = 0; i < sim->plan.pulls; i++) {
+        plan_trouble(sim, &random, SIM_EVENT_PULL, from_ns, true);
+    }
 }
 
 void sim_trouble_plan(struct sim *sim)
 {
+    struct sim_random deaths = sim_random_stream(sim->options.seed, 17);
     struct sim_random random = sim_random_stream(sim->options.seed, 20);
 
-    plan_with_choice(sim, SIM_EVENT_DEATH, sim->plan.deaths,
-                     sim_random_stream(sim->options.seed, 17), 0);
+    for (unsigned i = 0; i < sim->plan.deaths; i++) {
+        plan_trouble(sim, &deaths, SIM_EVENT_DEATH, 0, true);
+    }
     sim_trouble_plan_pulls(sim, sim_random_stream(sim->options.seed, 27), 0);
     for (unsigned i = 0; i < sim->plan.severances; i++) {
-        sim_events_push(&sim->events, trouble(sim, &random, SIM_EVENT_SEVER, 0));
+        plan_trouble(sim, &random, SIM_EVENT_SEVER, 0, false);
     }
     if (sim->plan.suspended_ns != 0) {
-        sim_events_push(&sim->events,
-                        (struct sim_event){
-                            .at_ns = sim_random_scaled(&random, 1000, sim->faults_end_ns),
-                            .kind = SIM_EVENT_SUSPEND,
-                        });
+        sim_plan_event(sim, SIM_EVENT_SUSPEND, sim_random_scaled(&random, 1000, sim->faults_end_ns),
+                       0, 0);
     }
 }
 
@@ -264,7 +239,7 @@ void sim_trouble_sever(struct sim *sim, struct sim_node *node)
         return;
     }
     node->cut_until_ns = sim->now_ns + length_ns;
-    disturbed_until(sim, node->cut_until_ns);
+    sim_disturb(sim, node->cut_until_ns);
     sim_trace(sim, "n%u is cut off for %llu ms", node->index,
               (unsigned long long)length_ns / 1000000);
 }
@@ -302,7 +277,7 @@ void sim_trouble_pull(struct sim *sim, struct sim_node *node, uint64_t choice)
     unsigned strand = seen ? 0 : sim_random_below(&random, 4);
     nic->pulled_in = strand != 1;
     nic->pulled_out = strand != 2;
-    disturbed_until(sim, sim->now_ns + (may_last ? FAILOVER_NS : length_ns));
+    sim_disturb(sim, sim->now_ns + (may_last ? FAILOVER_NS : length_ns));
     sim_trace(sim, "n%u: cable %u is pulled%s%s%s%s", node->index, nic->index,
               for_ever ? " forever" : "", seen ? "" : ", and its carrier stays",
               nic->pulled_in ? "" : ", what comes passes",
@@ -311,17 +286,14 @@ void sim_trouble_pull(struct sim *sim, struct sim_node *node, uint64_t choice)
         sim_route_carrier(nic, false);
     }
     if (!for_ever) {
-        sim_events_push(&sim->events, (struct sim_event){.at_ns = nic->pulled_until_ns,
-                                                         .kind = SIM_EVENT_PLUG,
-                                                         .node = node->index,
-                                                         .value = nic->index});
+        sim_plan_event(sim, SIM_EVENT_PLUG, nic->pulled_until_ns, node->index, nic->index);
     }
 }
 
 void sim_trouble_plug(struct sim *sim, struct sim_nic *nic)
 {
     sim_trace(sim, "n%u: cable %u is put back", nic->node->index, nic->index);
-    disturbed_until(sim, sim->now_ns);
+    sim_disturb(sim, sim->now_ns);
     if (!nic->carrier) {
         sim_route_carrier(nic, true);
     }
@@ -330,8 +302,8 @@ void sim_trouble_plug(struct sim *sim, struct sim_nic *nic)
 /* ---- memory shortage ---- */
 
 /*
- * While an engine receives or runs its timers, its allocations may fail, by the linker's --wrap. The
- * simulator's own do not.
+ * While an engine receives or runs its timers, its allocations may fail, by the linker's --wrap.
+ * The simulator's own do not.
  */
 
 /** Node whose engine's allocations may fail; NULL: all succeed. */

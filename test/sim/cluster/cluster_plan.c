@@ -71,7 +71,9 @@ uint64_t cluster_plan_round_trip_ns(const struct cluster_plan *plan)
 
 /* ---- workloads ---- */
 
-/* Means are those of the distributions that HomaModule has (util/dist.cc): 2928 and 127797 bytes. */
+/*
+ * Means are those of the distributions that HomaModule has (util/dist.cc): 2928 and 127797 bytes.
+ */
 static const struct cluster_workload_size w3[] = {
     {20, 120503},  {71, 132919},   {115, 116442},  {192, 128037}, {297, 130464},  {406, 130464},
     {702, 111981}, {3363, 95985},  {14054, 22961}, {56503, 5738}, {127800, 2533}, {285471, 1130},

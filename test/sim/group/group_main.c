@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-sim-group: a simulator of group delivery, with a run for each seed. Its plan, derived from the
- * seed, has members, network, messages and faults.
+ * rawe-sim-group: a simulator of group delivery, with a run for each seed. Its plan, derived from
+ * the seed, has members, network, messages and faults.
  */
 #include <inttypes.h>
 #include <stdio.h>

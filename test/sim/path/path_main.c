@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-sim-path: a simulator of path discovery, with a run for each seed. Its plan, derived from the
- * seed, has the processes to find and the network.
+ * rawe-sim-path: a simulator of path discovery, with a run for each seed. Its plan, derived from
+ * the seed, has the processes to find and the network.
  */
 #include <inttypes.h>
 #include <stdio.h>
