@@ -141,6 +141,8 @@ struct sim_packet *sim_batch_take(struct sim_nic *nic)
             sim_packet_take(sim, packet->len_bytes + next->len_bytes - NET_BATCH_HEAD_BYTES);
         sim_trace(sim, "merged with %s", sim_trace_frame(next, text, sizeof(text)));
         sim_evidence_arrived(node, next);
+        merged->arrived_ns = packet->arrived_ns; /* like GRO, that of the first frame */
+        merged->step_ns = packet->step_ns;
         memcpy(merged->bytes, packet->bytes, packet->len_bytes);
         (void)net_batch_join(merged->bytes, packet->len_bytes, next->bytes, next->len_bytes);
         sim_packet_give(sim, packet);
