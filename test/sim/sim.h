@@ -65,7 +65,6 @@ struct sim_packet {
     uint32_t source, destination; /**< nodes */
     uint32_t source_nic, destination_nic;
     uint32_t len_bytes;
-    uint32_t room_bytes;
     uint32_t sequenced; /**< number of sequenced frames it carries */
     uint32_t stream_id; /**< the receiver's connection id that it was sent to */
     uint64_t
@@ -78,7 +77,8 @@ struct sim_packet {
     uint8_t bytes[];
 };
 
-#define SIM_PACKET_SIZES 4u
+/** Length to which interfaces pad short frames. */
+#define SIM_PADDED_BYTES 60u
 #define SIM_HEARD 32u
 
 /** A route that loses some of its frames for a long time. */
@@ -93,7 +93,6 @@ struct sim_lossy {
 };
 
 struct sim_net {
-    struct sim_packet *free[SIM_PACKET_SIZES];
     struct sim_random loss, burst, duplicate, reorder, jitter, corrupt, partition, forge;
     struct sim_lossy lossy;
     uint64_t partition_until_ns;
@@ -130,6 +129,7 @@ void sim_net_at_switch(struct sim *sim, struct sim_packet *packet);
 /** Queue a frame at its destination's port, delayed by `late_ns`. */
 void sim_net_forward(struct sim *sim, struct sim_packet *packet, uint64_t late_ns);
 void sim_net_start_partition(struct sim *sim);
+/** Allocate a packet; all fields except `bytes` are 0. */
 struct sim_packet *sim_packet_take(struct sim *sim, uint32_t len_bytes);
 void sim_packet_give(struct sim *sim, struct sim_packet *packet);
 /** Decode the header of a frame, or of a batch's first frame. Returns false if it is invalid. */

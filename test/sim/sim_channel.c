@@ -309,9 +309,9 @@ static struct sim_packet *make_packet(struct sim_nic *nic, const struct rawe_fra
     sim_channel_address(nic, packet);
     packet->sequenced = sim_packet_sequenced(packet, &header);
     sim_check_frame(node, &header, packet);
-    if (node->sim->plan.padding && packet->len_bytes < 60) {
-        memset(packet->bytes + packet->len_bytes, 0, 60 - packet->len_bytes);
-        packet->len_bytes = 60;
+    if (node->sim->plan.padding && packet->len_bytes < SIM_PADDED_BYTES) {
+        memset(packet->bytes + packet->len_bytes, 0, SIM_PADDED_BYTES - packet->len_bytes);
+        packet->len_bytes = SIM_PADDED_BYTES;
     }
     return packet;
 }

@@ -11,8 +11,6 @@
 
 #include "net_packet.h"
 
-static const uint32_t packet_sizes[SIM_PACKET_SIZES] = {128, 2048, 16384, 1u << 17};
-
 void sim_net_init(struct sim *sim)
 {
     struct sim_net *net = &sim->net;
@@ -35,43 +33,16 @@ void sim_net_init(struct sim *sim)
 
 void sim_net_free(struct sim *sim)
 {
-    for (unsigned size = 0; size < SIM_PACKET_SIZES; size++) {
-        while (sim->net.free[size] != NULL) {
-            struct sim_packet *packet = sim->net.free[size];
-            sim->net.free[size] = packet->next;
-            free(packet);
-        }
-    }
     free(sim->net.side);
-}
-
-static unsigned size_class(uint32_t len_bytes)
-{
-    unsigned size = 0;
-    while (packet_sizes[size] < len_bytes) {
-        size++;
-    }
-    return size;
 }
 
 struct sim_packet *sim_packet_take(struct sim *sim, uint32_t len_bytes)
 {
-    unsigned size = size_class(len_bytes);
-    struct sim_packet *packet = sim->net.free[size];
-    if (packet != NULL) {
-        sim->net.free[size] = packet->next;
-    } else {
-        packet = net_new(sizeof(*packet) + packet_sizes[size]);
-        packet->room_bytes = packet_sizes[size];
-    }
-    packet->len_bytes = len_bytes;
-    packet->next = NULL;
-    packet->sequenced = 0;
-    packet->source_nic = packet->destination_nic = 0;
-    packet->order = 0;
-    packet->batch = false;
-    packet->damaged_bytes = 0;
-    packet->segment_bytes = 0;
+    /* Short frames may be padded. */
+    uint32_t room_bytes = len_bytes < SIM_PADDED_BYTES ? SIM_PADDED_BYTES : len_bytes;
+    struct sim_packet *packet = net_new(sizeof(*packet) + room_bytes);
+
+    *packet = (struct sim_packet){.len_bytes = len_bytes};
     sim->net.in_flight++;
     return packet;
 }
@@ -79,21 +50,17 @@ struct sim_packet *sim_packet_take(struct sim *sim, uint32_t len_bytes)
 struct sim_packet *sim_packet_copy(struct sim *sim, const struct sim_packet *packet)
 {
     struct sim_packet *copy = sim_packet_take(sim, packet->len_bytes);
-    uint32_t room_bytes = copy->room_bytes;
 
     *copy = *packet;
     copy->next = NULL;
-    copy->room_bytes = room_bytes;
     memcpy(copy->bytes, packet->bytes, packet->len_bytes);
     return copy;
 }
 
 void sim_packet_give(struct sim *sim, struct sim_packet *packet)
 {
-    unsigned size = size_class(packet->room_bytes);
-    packet->next = sim->net.free[size];
-    sim->net.free[size] = packet;
     sim->net.in_flight--;
+    net_delete(packet);
 }
 
 bool sim_packet_header(const struct sim_packet *packet, struct rawe_header *header)
@@ -287,9 +254,7 @@ static struct sim_packet *resize(struct sim *sim, struct sim_packet *packet)
         return packet;
     }
     struct sim_packet *longer = sim_packet_take(sim, before + more);
-    uint32_t room_bytes = longer->room_bytes;
     *longer = *packet;
-    longer->room_bytes = room_bytes;
     longer->len_bytes = before + more;
     memcpy(longer->bytes, packet->bytes, before);
     for (uint32_t i = 0; i < more; i++) { /* append padding, or a copy of the last bytes */
