@@ -61,20 +61,8 @@ struct ping_frame {
     const uint8_t *payload;
 };
 
-/* ping_options.c */
-
-/** Read the command line; exits the program if it is wrong, or on --help. */
-struct ping_options ping_options(int argc, char **argv);
 /** Print what is wrong and what to do, and exit the program with PING_CANNOT. */
 void ping_die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
-/** Return the interface to use; exits the program if it is ambiguous or unusable. */
-struct rawe_interface ping_interface(const struct ping_options *options);
-/** Find the MAC address of a peer; exits the program on failure. */
-void ping_peer(const char *peer, const struct rawe_interface *interface,
-               uint8_t mac[RAWE_MAC_BYTES]);
-const char *ping_mac_text(const uint8_t mac[RAWE_MAC_BYTES], char out[18]);
-
-/* ping_socket.c */
 
 /** Set by SIGINT and SIGTERM once ping_catch_stop was called; before, they end the program. */
 extern volatile sig_atomic_t ping_stopped;
@@ -82,6 +70,12 @@ void ping_catch_stop(void);
 
 /** Fill memory with unpredictable random bytes. */
 void ping_random(void *out, size_t len_bytes);
+/**
+ * Return the settings of a responder's port: the well-known port and key to listen, random ones to
+ * ask. `interface` must outlive them.
+ */
+struct rawe_port_config ping_config(const struct rawe_interface *interface,
+                                    const struct ping_options *options);
 /**
  * Open a socket to listen, also to a group (NULL: none), or to ask from a random port with a random
  * key; exits the program on failure.
@@ -105,8 +99,6 @@ bool ping_padding_right(const struct ping_frame *frame);
 /** Explain to the user why opening failed, and exit the program. */
 void ping_open_failed(const char *interface, const struct rawe_port_error *error)
     __attribute__((noreturn));
-
-/* ping_batch.c */
 
 /** A host that asked, and where to send its answers. */
 struct ping_asker {
@@ -145,14 +137,5 @@ struct ping_batch_listener *ping_batch_listen(struct ping_socket *one, const uin
 void ping_batch_answer(struct ping_batch_listener *listener, const struct ping_asker *askers,
                        unsigned count);
 void ping_batch_close(struct ping_batch_listener *listener);
-
-/* ping_ask.c, ping_listen.c, ping_multicast.c */
-
-/** The multicast destination: 224.0.0.254, for experiments (RFC 4727), also for plain frames. */
-extern const uint8_t ping_group[RAWE_MAC_BYTES];
-
-enum ping_status ping_ask(const struct ping_options *options);
-enum ping_status ping_listen(const struct ping_options *options);
-enum ping_status ping_multicast(const struct ping_options *options);
 
 #endif

@@ -1,11 +1,15 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-ping: a socket for PING and PONG, with rawe's filter and ring, and the signals that
- * interrupt waiting for it.
+ * rawe-ping: a socket for PING and PONG, with rawe's filter and ring; the signals that interrupt
+ * waiting for it; and batches. The asker sends a batch of VALIDATION frames; the listener counts
+ * those that arrive unchanged, and answers when it has all of them. In their header:
+ *
+ *   connection id = number of the batch, acknowledgement = frames of the batch
  */
 #include <errno.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +38,18 @@ void ping_catch_stop(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
+void ping_die(const char *format, ...)
+{
+    va_list arguments;
+
+    fputs("rawe-ping: ", stderr);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    exit(PING_CANNOT);
+}
+
 void ping_random(void *out, size_t len_bytes)
 {
     if (getrandom(out, len_bytes, 0) != (ssize_t)len_bytes) {
@@ -50,10 +66,9 @@ void ping_open_failed(const char *interface, const struct rawe_port_error *error
     ping_die("%s: %s: %s", interface, error->step, strerror(error->code));
 }
 
-void ping_open(struct ping_socket *one, const struct rawe_interface *interface,
-               const struct ping_options *options, const uint8_t *group)
+struct rawe_port_config ping_config(const struct rawe_interface *interface,
+                                    const struct ping_options *options)
 {
-    struct rawe_port_error error;
     uint16_t port = PING_PORT;
     uint32_t key = options->key;
 
@@ -61,8 +76,7 @@ void ping_open(struct ping_socket *one, const struct rawe_interface *interface,
         ping_random(&port, sizeof port);
         ping_random(&key, sizeof key);
     }
-    memset(one, 0, sizeof *one);
-    one->config = (struct rawe_port_config){
+    return (struct rawe_port_config){
         .kind = &rawe_packet_port,
         .use = RAWE_PORT_RESPONDER,
         .interface = interface->name,
@@ -75,6 +89,15 @@ void ping_open(struct ping_socket *one, const struct rawe_interface *interface,
         .mtu_bytes = interface->mtu_bytes,
         .ring_bytes = RING_BYTES,
     };
+}
+
+void ping_open(struct ping_socket *one, const struct rawe_interface *interface,
+               const struct ping_options *options, const uint8_t *group)
+{
+    struct rawe_port_error error;
+
+    memset(one, 0, sizeof *one);
+    one->config = ping_config(interface, options);
     if (group != NULL) {
         memcpy(one->config.group, group, RAWE_MAC_BYTES);
     }
@@ -200,4 +223,240 @@ bool ping_padding_right(const struct ping_frame *frame)
         }
     }
     return true;
+}
+
+#define TRIES 4u
+#define ANSWER_WAIT_NS 500000000ull
+#define LOOK_EVERY_US 200u
+
+/** Return byte `i` of a VALIDATION fragment's data (doc/protocol.md, section 2). */
+static uint8_t pattern(uint64_t i)
+{
+    return (uint8_t)(i ^ 29u * (i / 256u));
+}
+
+/** A batch under construction: its headers, and the data. */
+struct batch {
+    uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES];
+    uint8_t data[RAWE_BATCH_BYTES_MAX];
+    uint32_t segment_bytes;
+    struct rawe_frame packet;
+};
+
+static void build_batch(struct batch *batch, const struct ping_socket *one,
+                        const uint8_t to[RAWE_MAC_BYTES], uint32_t key, uint32_t mtu_bytes,
+                        uint32_t number)
+{
+    uint32_t segment_bytes = mtu_bytes - RAWE_PACKET_OVERHEAD_BYTES - RAWE_BATCH_HEADER_BYTES;
+    uint32_t frames = RAWE_BATCH_BYTES_MAX / segment_bytes;
+    uint8_t headers[RAWE_PAYLOAD_OFFSET];
+
+    frames = frames < RAWE_BATCH_FRAMES_MAX ? frames : RAWE_BATCH_FRAMES_MAX;
+    frames = frames != 0 ? frames : 1;
+    segment_bytes = segment_bytes < RAWE_BATCH_BYTES_MAX ? segment_bytes : RAWE_BATCH_BYTES_MAX;
+    const uint32_t data_bytes = frames * segment_bytes;
+    const struct rawe_batch content = {
+        .header =
+            {
+                .type = RAWE_FRAME_BULK,
+                .port = PING_PORT,
+                .key = key,
+                .connection_id = number,
+                .acknowledgement = frames,
+            },
+        .fragment =
+            {
+                .kind = RAWE_FRAGMENT_VALIDATION,
+                .data_bytes = (uint16_t)data_bytes,
+                .total_bytes = data_bytes,
+            },
+        .segment_bytes = (uint16_t)segment_bytes,
+        .frames = (uint8_t)frames,
+    };
+    for (uint32_t i = 0; i < data_bytes; i++) {
+        batch->data[i] = pattern(i);
+    }
+    ping_headers(one, headers, to, &content.header);
+    memcpy(batch->head, headers, RAWE_ETH_HEADER_BYTES);
+    rawe_batch_encode(batch->head + RAWE_ETH_HEADER_BYTES, &content);
+    batch->segment_bytes = frames > 1 ? segment_bytes : 0;
+    batch->packet = (struct rawe_frame){
+        .pieces = {{batch->head, sizeof batch->head}, {batch->data, data_bytes}},
+        .piece_count = 2,
+        .len_bytes = (uint32_t)sizeof batch->head + data_bytes,
+    };
+}
+
+/** The answers that the asker waits for. */
+struct answer {
+    uint32_t number;
+    struct ping_host *hosts;
+    unsigned count;
+    unsigned missing; /**< hosts that have not answered yet */
+};
+
+static void take_answer(void *context, uint8_t *frame, size_t len_bytes)
+{
+    struct answer *answer = context;
+    struct rawe_header header;
+
+    if (len_bytes >= RAWE_ETH_HEADER_BYTES &&
+        rawe_header_decode(&header, frame + RAWE_ETH_HEADER_BYTES,
+                           len_bytes - RAWE_ETH_HEADER_BYTES) == RAWE_DECODE_OK &&
+        header.type == RAWE_FRAME_ACK && header.connection_id == answer->number) {
+        for (unsigned i = 0; i < answer->count; i++) {
+            struct ping_host *host = &answer->hosts[i];
+            if (!host->gets_batch &&
+                memcmp(host->mac, frame + RAWE_MAC_BYTES, RAWE_MAC_BYTES) == 0) {
+                host->gets_batch = true;
+                answer->missing--;
+            }
+        }
+    }
+}
+
+enum ping_batch ping_batch_try(const struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES],
+                               uint32_t key, uint32_t mtu_bytes, struct ping_host *hosts,
+                               unsigned count)
+{
+    static const struct rawe_port_receiver receiver = {.frame = take_answer};
+    static struct batch batch;
+    struct answer answer = {.hosts = hosts, .count = count, .missing = count};
+    struct rawe_port_error error;
+    struct rawe_port_config config = one->config;
+    struct rawe_port *bulk, *link;
+    enum ping_batch result = PING_BATCH_LOST;
+
+    config.use = RAWE_PORT_BULK;
+    if (rawe_port_open(&bulk, &config, &error) != 0) {
+        return PING_BATCH_NOT_OFFERED;
+    }
+    config.use = RAWE_PORT_EXPRESS;
+    if (rawe_port_open(&link, &config, &error) != 0) {
+        ping_open_failed(one->config.interface, &error);
+    }
+    for (unsigned i = 0; i < TRIES && answer.missing != 0 && !ping_stopped; i++) {
+        ping_random(&answer.number, sizeof answer.number);
+        build_batch(&batch, one, to, key, mtu_bytes, answer.number);
+        (void)bulk->kind->transmit_batch(bulk, &batch.packet, batch.segment_bytes);
+        const uint64_t until_ns = rawe_port_clock_ns() + ANSWER_WAIT_NS;
+        while (answer.missing != 0 && rawe_port_clock_ns() < until_ns && !ping_stopped) {
+            if (rawe_port_receive(link, 16, &receiver, &answer) == 0) {
+                usleep(LOOK_EVERY_US);
+            }
+        }
+    }
+    if (answer.missing == 0) {
+        result = bulk->offloaded ? PING_BATCH_PASSES : PING_BATCH_CUT_BY_KERNEL;
+    }
+    rawe_port_close(link);
+    rawe_port_close(bulk);
+    return result;
+}
+
+struct ping_batch_listener {
+    struct ping_socket *one;
+    struct rawe_port *bulk;
+    const struct ping_asker *askers; /**< during ping_batch_answer */
+    unsigned asker_count;
+    uint32_t number;  /**< the batch being received */
+    uint32_t arrived; /**< its frames that arrived unchanged */
+};
+
+struct ping_batch_listener *ping_batch_listen(struct ping_socket *one, const uint8_t *group)
+{
+    struct ping_batch_listener *listener = calloc(1, sizeof *listener);
+    struct rawe_port_config config = one->config;
+    struct rawe_port_error error;
+
+    config.use = RAWE_PORT_BULK;
+    if (group != NULL) {
+        memcpy(config.group, group, RAWE_MAC_BYTES);
+    }
+    if (listener == NULL || rawe_port_open(&listener->bulk, &config, &error) != 0) {
+        free(listener);
+        return NULL;
+    }
+    listener->one = one;
+    return listener;
+}
+
+void ping_batch_close(struct ping_batch_listener *listener)
+{
+    if (listener != NULL) {
+        rawe_port_close(listener->bulk);
+        free(listener);
+    }
+}
+
+static uint8_t *place_nowhere(void *context, const uint8_t *source_mac, const uint8_t *head,
+                              size_t head_bytes, size_t data_bytes)
+{
+    return NULL;
+}
+
+/** Return true for unchanged data of a batch of VALIDATION frames. */
+static bool validation_right(const struct rawe_batch *batch, const uint8_t *data)
+{
+    const struct rawe_fragment *fragment = &batch->fragment;
+
+    if (batch->header.type != RAWE_FRAME_BULK || fragment->kind != RAWE_FRAGMENT_VALIDATION) {
+        return false;
+    }
+    for (uint32_t i = 0; i < fragment->data_bytes; i++) {
+        if (data[i] != pattern(fragment->offset + i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void take_packet(void *context, const uint8_t *source_mac, const uint8_t *head,
+                        size_t head_bytes, const uint8_t *data, size_t data_bytes)
+{
+    struct ping_batch_listener *listener = context;
+    struct rawe_batch batch;
+
+    if (rawe_batch_decode(&batch, head, head_bytes, data_bytes) != RAWE_DECODE_OK ||
+        !validation_right(&batch, data)) {
+        return;
+    }
+    const struct rawe_header *header = &batch.header;
+    if (header->connection_id != listener->number) {
+        listener->number = header->connection_id;
+        listener->arrived = 0;
+    }
+    listener->arrived += batch.frames;
+    if (listener->arrived != header->acknowledgement) {
+        return;
+    }
+    for (unsigned i = 0; i < listener->asker_count; i++) {
+        const struct ping_asker *asker = &listener->askers[i];
+        if (memcmp(asker->mac, source_mac, RAWE_MAC_BYTES) == 0) {
+            const struct rawe_header answer = {
+                .type = RAWE_FRAME_ACK,
+                .port = asker->port,
+                .key = asker->key,
+                .connection_id = header->connection_id,
+                .acknowledgement = listener->arrived,
+            };
+            (void)ping_send(listener->one, source_mac, &answer, NULL);
+        }
+    }
+}
+
+void ping_batch_answer(struct ping_batch_listener *listener, const struct ping_asker *askers,
+                       unsigned count)
+{
+    static const struct rawe_port_receiver receiver = {
+        .place = place_nowhere,
+        .packet = take_packet,
+    };
+
+    if (listener == NULL || !rawe_port_pending(listener->bulk)) {
+        return;
+    }
+    listener->askers = askers;
+    listener->asker_count = count;
+    (void)rawe_port_receive(listener->bulk, 64, &receiver, listener);
 }

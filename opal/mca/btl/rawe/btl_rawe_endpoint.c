@@ -438,8 +438,8 @@ static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, ui
     MCA_BTL_RAWE_HELP(connection_stalled, endpoint->module->interface.name,
                       mca_btl_rawe_peer_text(endpoint->proc).text,
                       mca_btl_rawe_compat_hostname(endpoint->proc).text,
-                      mca_btl_rawe_mac_text(endpoint->address.mac).text, seen,
-                      stalled_ns / 1000000000u, mca_btl_rawe_params.peer_timeout);
+                      rawe_mac_text(endpoint->address.mac).text, seen, stalled_ns / 1000000000u,
+                      mca_btl_rawe_params.peer_timeout);
 }
 
 void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
@@ -464,7 +464,7 @@ static void lower_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
     if (!mca_btl_rawe_state.finalizing) { /* the progress thread may be here */
         MCA_BTL_RAWE_HELP_IF_ASKED(full_size_lost, endpoint->module->interface.name,
                                    mca_btl_rawe_compat_hostname(endpoint->proc).text,
-                                   mca_btl_rawe_mac_text(endpoint->address.mac).text,
+                                   rawe_mac_text(endpoint->address.mac).text,
                                    endpoint->path_mtu_bytes, mtu_bytes);
     }
     mca_btl_rawe_endpoint_limit_mtu(endpoint, mtu_bytes);
@@ -655,10 +655,10 @@ void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_
                                 mca_btl_rawe_peer_text(endpoint->proc).text, module->interface.name,
                                 (unsigned)(silent_ns / 1000000000u));
     } else if (!endpoint->stall_reported) {
-        MCA_BTL_RAWE_HELP(
-            peer_lost, module->interface.name, mca_btl_rawe_peer_text(endpoint->proc).text,
-            mca_btl_rawe_compat_hostname(endpoint->proc).text,
-            mca_btl_rawe_mac_text(endpoint->address.mac).text, silent_ns / 1000000000u);
+        MCA_BTL_RAWE_HELP(peer_lost, module->interface.name,
+                          mca_btl_rawe_peer_text(endpoint->proc).text,
+                          mca_btl_rawe_compat_hostname(endpoint->proc).text,
+                          rawe_mac_text(endpoint->address.mac).text, silent_ns / 1000000000u);
     }
     process_lose(endpoint, "peer is silent");
 }

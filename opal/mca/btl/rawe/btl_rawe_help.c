@@ -53,15 +53,6 @@ const char *mca_btl_rawe_refusal_text(enum rawe_refusal refusal)
     return reasons[refusal < sizeof(reasons) / sizeof(reasons[0]) ? refusal : RAWE_REFUSAL_NONE];
 }
 
-struct mca_btl_rawe_words mca_btl_rawe_mac_text(const uint8_t mac[6])
-{
-    struct mca_btl_rawe_words out;
-
-    snprintf(out.text, sizeof(out.text), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2],
-             mac[3], mac[4], mac[5]);
-    return out;
-}
-
 struct mca_btl_rawe_words mca_btl_rawe_peer_text(const opal_proc_t *proc)
 {
     unsigned rank = (unsigned)proc->proc_name.vpid, job = (unsigned)proc->proc_name.jobid;

@@ -49,9 +49,6 @@ struct mca_btl_rawe_words {
     char text[48];
 };
 
-/** Format a MAC address: "02:00:00:00:00:01". */
-struct mca_btl_rawe_words mca_btl_rawe_mac_text(const uint8_t mac[6]);
-
 /** Return "rank 3", or "rank 3 of job 7" for another job's process. */
 struct mca_btl_rawe_words mca_btl_rawe_peer_text(const opal_proc_t *proc);
 

@@ -351,7 +351,7 @@ static void dump_endpoint(const mca_btl_rawe_module_t *module,
              module->interface.name, (unsigned)endpoint->proc->proc_name.vpid);
     opal_output(0, "%s host=%s mac=%s path_mtu=%" PRIu32 " in_use=%d lost=%d last_pong_ago=%s",
                 head, mca_btl_rawe_compat_hostname(endpoint->proc).text,
-                mca_btl_rawe_mac_text(endpoint->address.mac).text, endpoint->path_mtu_bytes,
+                rawe_mac_text(endpoint->address.mac).text, endpoint->path_mtu_bytes,
                 endpoint->in_use, endpoint->lost, ago_us(pong_ns, now_ns).text);
     for (unsigned lane = 0; lane < RAWE_LANES; ++lane) {
         if (NULL != endpoint->peer.conn[lane]) {

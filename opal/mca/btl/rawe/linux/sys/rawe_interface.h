@@ -46,6 +46,14 @@ struct rawe_interface_address {
     uint8_t bytes[16]; /**< network order; 4 bytes of it for IPv4 */
 };
 
+/** A MAC address for messages; lives in the calling statement. */
+struct rawe_mac_text {
+    char text[18];
+};
+
+/** Format a MAC address: "02:00:00:00:00:01". */
+struct rawe_mac_text rawe_mac_text(const uint8_t mac[RAWE_MAC_BYTES]);
+
 /** Return true if the device cuts batches or passes them whole (tcp-segmentation-offload). */
 bool rawe_interface_cuts_batches(const char *interface);
 

@@ -11,6 +11,15 @@
 
 #include "rawe_interface.h"
 
+struct rawe_mac_text rawe_mac_text(const uint8_t mac[RAWE_MAC_BYTES])
+{
+    struct rawe_mac_text out;
+
+    snprintf(out.text, sizeof out.text, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2],
+             mac[3], mac[4], mac[5]);
+    return out;
+}
+
 /** Longest list entry that can match: an IPv6 subnet. */
 #define ENTRY_BYTES 64u
 
