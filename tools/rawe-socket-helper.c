@@ -3,7 +3,7 @@
  *
  * rawe-socket-helper: opens packet sockets for a process of rawe that may not open any itself. It
  * is installed with the file capability cap_net_raw=ep, executable for a group. Read from main() at
- * the end upwards; apart from this file it consists of rawe_filter.c and rawe_descriptor.c.
+ * the end upwards; apart from this file it consists of rawe_filter.c and rawe_shared.c.
  *
  *   1. It opens a few sockets, which receive nothing yet, and gives up its capability for good. The
  *      rest needs none.
@@ -46,7 +46,7 @@
 
 #include "linux/packet/rawe_filter.h"
 #include "linux/packet/rawe_helper.h"
-#include "linux/sys/rawe_descriptor.h"
+#include "linux/sys/rawe_shared.h"
 
 /** The access list, set by configure; the tests build a helper with a list of their own. */
 #ifndef RAWE_HELPER_LIST

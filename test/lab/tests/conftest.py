@@ -414,7 +414,7 @@ def give_capability(program):
 def build_helper(directory, *more):
     """Build rawe-socket-helper with its access list, `helper.conf`, in this directory."""
     program = directory / "rawe-socket-helper"
-    names = ("packet/rawe_filter", "sys/rawe_descriptor")
+    names = ("packet/rawe_filter", "sys/rawe_shared")
     sources = [COMPONENT_SOURCES / f"linux/{name}.c" for name in names]
     command = ["cc", "-std=gnu11", "-O2", f"-I{COMPONENT_SOURCES}"]
     command += [f'-DRAWE_HELPER_LIST="{directory}/helper.conf"', "-o", program]

@@ -17,7 +17,7 @@
 #include "../packet/rawe_fanout.h"
 #include "../packet/rawe_helper.h"
 #include "../packet/rawe_packet.h"
-#include "../sys/rawe_descriptor.h"
+#include "../sys/rawe_shared.h"
 
 /** The leader may start later: try to connect this often, at this interval. */
 #define ATTEMPTS_MAX 500u

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../sys/rawe_descriptor.h"
+#include "../sys/rawe_shared.h"
 
 /** Slightly longer than a helper lives. */
 #define TIMEOUT_MS 65000

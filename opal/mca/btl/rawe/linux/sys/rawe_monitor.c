@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "rawe_descriptor.h"
+#include "rawe_shared.h"
 
 /** Any user of the host may connect: pause after this many answers (1 % of a CPU). */
 #define ANSWERS_MAX 8u

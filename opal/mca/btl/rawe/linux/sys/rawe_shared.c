@@ -4,8 +4,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,4 +47,66 @@ void rawe_shared_unmap(void *memory, size_t len_bytes)
     if (memory != NULL) {
         munmap(memory, len_bytes);
     }
+}
+
+union control {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+bool rawe_descriptor_is_ours(int socket_fd, bool root_too)
+{
+    struct ucred peer;
+    socklen_t peer_bytes = sizeof peer;
+
+    return getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0 &&
+           (peer.uid == geteuid() || (root_too && peer.uid == 0));
+}
+
+bool rawe_descriptor_send(int socket_fd, const void *message, size_t len_bytes, int fd)
+{
+    struct iovec piece = {(void *)(uintptr_t)message, len_bytes};
+    union control control = {.header = {.cmsg_len = CMSG_LEN(sizeof fd),
+                                        .cmsg_level = SOL_SOCKET,
+                                        .cmsg_type = SCM_RIGHTS}};
+    struct msghdr header = {.msg_iov = &piece, .msg_iovlen = 1};
+
+    if (fd >= 0) {
+        memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
+        header.msg_control = control.bytes;
+        header.msg_controllen = sizeof control.bytes;
+    }
+    return sendmsg(socket_fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+}
+
+ssize_t rawe_descriptor_receive(int socket_fd, void *message, size_t len_bytes, int *fd)
+{
+    struct iovec piece = {message, len_bytes};
+    union control control;
+    struct msghdr header = {
+        .msg_iov = &piece,
+        .msg_iovlen = 1,
+        .msg_control = control.bytes,
+        .msg_controllen = CMSG_LEN(sizeof *fd), /* CMSG_SPACE would have room for a second one */
+    };
+    const ssize_t got = recvmsg(socket_fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+    *fd = -1;
+    if (got < 0) {
+        return -1;
+    }
+    const struct cmsghdr *part = CMSG_FIRSTHDR(&header);
+    if (part != NULL && part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS &&
+        part->cmsg_len == CMSG_LEN(sizeof *fd)) {
+        memcpy(fd, CMSG_DATA(part), sizeof *fd);
+    }
+    if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+        if (*fd >= 0) {
+            close(*fd);
+            *fd = -1;
+        }
+        errno = EBADMSG;
+        return -1;
+    }
+    return got;
 }
