@@ -4,7 +4,6 @@
  * Tests of the module for windows: accesses to memory of this process, refused accesses, and
  * accesses that outlive their process's endpoint.
  */
-#include "btl_rawe_rma.h"
 
 #include <string.h>
 

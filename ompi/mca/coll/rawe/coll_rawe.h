@@ -13,6 +13,8 @@
 #include "ompi_config.h"
 
 #include "mpi.h"
+#include "ompi/communicator/communicator.h"
+#include "ompi/datatype/ompi_datatype.h"
 #include "ompi/mca/coll/base/base.h"
 #include "ompi/mca/coll/coll.h"
 #include "opal/mca/btl/rawe/btl_rawe_compat.h"
@@ -23,8 +25,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "coll_rawe_hosts.h"
-
 /** A line for users who set coll_base_verbose. */
 #define MCA_COLL_RAWE_SAY(comm, text)                                  \
     opal_output_verbose(10, ompi_coll_base_framework.framework_output, \
@@ -32,6 +32,26 @@
 
 /** Minimum number of hosts of a communicator: with fewer, a frame to each is as fast. */
 #define MCA_COLL_RAWE_HOSTS_MIN 4
+
+/** The hosts of a communicator's members, in the order of their lowest ranks. */
+typedef struct mca_coll_rawe_hosts {
+    int count;
+    int *of;      /**< the host of each rank */
+    int *leaders; /**< each host's lowest rank; member i of the group is leaders[i] */
+    int *ranks;   /**< this host's ranks, ascending */
+    int here;     /**< number of ranks on this host */
+    int position; /**< this process's index in `ranks`; 0: it is the leader */
+} mca_coll_rawe_hosts_t;
+
+/** Ranks that exchange PML messages, see coll_rawe_hosts.c; root and self are indices. */
+typedef struct mca_coll_rawe_tree {
+    const int *ranks;
+    int count, self, root;
+    int radix; /**< at most MCA_COLL_RAWE_RADIX_MAX */
+} mca_coll_rawe_tree_t;
+
+/** Maximum radix of the leaders' tree: flat for as many as have been measured. */
+#define MCA_COLL_RAWE_RADIX_MAX 16
 
 /** How a communicator's calls are performed. */
 enum mca_coll_rawe_stage {
@@ -77,6 +97,44 @@ typedef struct mca_coll_rawe_module {
     bool batches;                 /**< batches reach all members */
     mca_coll_rawe_hosts_t *hosts; /**< once the members have agreed */
 } mca_coll_rawe_module_t;
+
+/* ---- coll_rawe_hosts.c ---- */
+
+/** Allocate for `members`, to free(); NULL when out of memory. The caller fills in `of`. */
+mca_coll_rawe_hosts_t *mca_coll_rawe_hosts_new(int members);
+
+/** Fill in the other members from `of`. */
+void mca_coll_rawe_hosts_arrange(mca_coll_rawe_hosts_t *hosts, int members, int self);
+
+/**
+ * Return the leaders' processes, in memory to free(). Open MPI has introduced them, so that paths
+ * to all are searched for at the same time. Returns NULL when out of memory.
+ */
+opal_proc_t **mca_coll_rawe_hosts_introduce(const mca_coll_rawe_hosts_t *hosts,
+                                            struct ompi_communicator_t *comm);
+
+/** Return the tree of this host's ranks, with root `rank`, or the leader if `rank` is elsewhere. */
+mca_coll_rawe_tree_t mca_coll_rawe_hosts_here(const mca_coll_rawe_hosts_t *hosts, int rank);
+
+/** Return the tree of the leaders, for a leader; its root is the leader of `rank`. */
+mca_coll_rawe_tree_t mca_coll_rawe_hosts_leaders(const mca_coll_rawe_hosts_t *hosts, int rank);
+
+/** Receive the root's data, unless this is the root; then send it to the children. */
+int mca_coll_rawe_tree_receive(const mca_coll_rawe_tree_t *tree, void *buffer, int count,
+                               struct ompi_datatype_t *datatype, struct ompi_communicator_t *comm);
+int mca_coll_rawe_tree_send(const mca_coll_rawe_tree_t *tree, void *buffer, int count,
+                            struct ompi_datatype_t *datatype, struct ompi_communicator_t *comm);
+
+/**
+ * Reduce the contributions of a tree's ranks, in order from the last one on, if its root is the
+ * first. `*mine` is this rank's contribution, not in slots[1]. In the root it becomes the result,
+ * in slots[0] or [1], or stays unchanged if there is no other rank.
+ */
+int mca_coll_rawe_tree_reduce(const mca_coll_rawe_tree_t *tree, const void **mine,
+                              void *const slots[3], int count, struct ompi_datatype_t *datatype,
+                              struct ompi_op_t *op, struct ompi_communicator_t *comm);
+
+/* ---- coll_rawe_agree.c ---- */
 
 /** Have all members of the communicator enter a group, or none; module->stage holds the result. */
 int mca_coll_rawe_agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm);

@@ -1,5 +1,18 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "coll_rawe_hosts.h"
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The hosts of a communicator, and the trees along which its ranks pass PML messages. The lowest
+ * rank on each host is its leader; the leaders are the group. A tree is flat for up to `radix`
+ * ranks. A number's parent is the number with its last nonzero digit, in this base, replaced by 0.
+ * So each subtree has consecutive numbers, as reducing in order requires. In base 8:
+ *
+ *     0 - 1 to 7, 8, 16, ...      8 - 9 to 15      16 - 17 to 23
+ *
+ * Hosts and leaders have no communicators of their own. Creating one inside a collective may wait
+ * for a communicator that the program creates at the same time, because ids are agreed on in
+ * sequence; and each communicator of the program would cost three.
+ */
+#include "coll_rawe.h"
 
 #include "ompi/mca/bml/base/base.h"
 #include "ompi/mca/coll/base/coll_tags.h"

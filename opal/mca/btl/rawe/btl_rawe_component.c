@@ -19,7 +19,6 @@
 #include "btl_rawe_async.h"
 #include "btl_rawe_progress.h"
 #include "btl_rawe_thread.h"
-#include "btl_rawe_rma.h"
 #include "btl_rawe_routes.h"
 #include "btl_rawe_send.h"
 #include "linux/packet/rawe_helper.h"

@@ -35,4 +35,12 @@ MCA_BTL_RAWE_DECLARE(finalize, mca_btl_rawe_finalize);
  */
 void mca_btl_rawe_linger(void);
 
+/* ---- btl_rawe_rma.c ---- */
+
+/** Return the module for windows. The other modules must exist. */
+mca_btl_base_module_t *mca_btl_rawe_rma_open(void);
+
+/** Free that module's memory, once all modules have been finalized. */
+void mca_btl_rawe_rma_close(void);
+
 #endif

@@ -1,10 +1,14 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "btl_rawe_rma.h"
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The module for windows: osc/rdma needs one that reaches every process, including this one. It
+ * sends nothing itself; its endpoints use those of the interfaces' modules.
+ */
+#include "btl_rawe_lifecycle.h"
 
 #include "btl_rawe_contact.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_help.h"
-#include "btl_rawe_lifecycle.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
