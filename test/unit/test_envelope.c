@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/rawe_sum16.h"
-#include "linux/packet/rawe_envelope.h"
+#include "linux/packet/rawe_packet.h"
 #include "unit_test.h"
 
 #define DATA_BYTES 101u

@@ -4,7 +4,7 @@
  * Tests of the limit on what lies in the qdisc, against a made-up one that drains at a fixed rate. That
  * the kernel keeps to the limit needs a socket: test/lab/link/test_link.c.
  */
-#include "linux/packet/rawe_txqueue.h"
+#include "linux/packet/rawe_packet.h"
 #include "unit_test.h"
 
 #include "base/rawe_wire.h"

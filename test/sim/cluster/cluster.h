@@ -21,7 +21,7 @@
 #include <sys/queue.h>
 
 #include "rawe_engine.h"
-#include "rawe_txqueue.h"
+#include "rawe_packet.h"
 #include "base/rawe_counters.h"
 #include "group/rawe_group.h"
 #include "routes/rawe_peer.h"

@@ -1,5 +1,11 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "rawe_envelope.h"
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The headers before a batch's data in packets exchanged with the kernel: a virtio_net_hdr, in
+ * which sender and kernel tell each other what to cut, what was merged, and which checksums hold;
+ * then the Ethernet, IPv4 and batch headers (doc/protocol.md, section 4).
+ */
+#include "rawe_packet.h"
 
 #include <netinet/in.h>
 #include <string.h>

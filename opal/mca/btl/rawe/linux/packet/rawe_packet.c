@@ -18,7 +18,7 @@
 #include "../sys/rawe_interface.h"
 #include "rawe_helper.h"
 
-/** Send buffer for a long queue on a slow port. For bulk see rawe_txqueue.h. */
+/** Send buffer for a long queue on a slow port. For bulk see rawe_txqueue.c. */
 #define SEND_BUFFER_BYTES (4 << 20)
 
 /** Receive buffer requested for bulk. */

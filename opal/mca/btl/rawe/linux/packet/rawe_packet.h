@@ -19,15 +19,14 @@
 #define RAWE_PACKET_H
 
 #include <linux/virtio_net.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "../../core/base/rawe_wire.h"
 #include "../port/rawe_port.h"
-#include "rawe_envelope.h"
 #include "rawe_filter.h"
 #include "rawe_ring.h"
-#include "rawe_txqueue.h"
 
 extern const struct rawe_port_kind rawe_packet_port;
 
@@ -40,7 +39,74 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
                             uint32_t slot_data_bytes, size_t ring_bytes,
                             struct rawe_port_error *error);
 
-/* The rest is for rawe_packet.c and its tests. */
+/* ---- rawe_envelope.c. This and the rest are for the port, and tests ---- */
+
+/** Headers before a batch's data, beginning with the Ethernet header. */
+#define RAWE_ENVELOPE_HEAD_BYTES (RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_HEADER_BYTES)
+
+/** Bytes that IPv4 takes from the MTU, besides the batch header. */
+#define RAWE_PACKET_OVERHEAD_BYTES 20u
+
+struct rawe_envelope {
+    struct virtio_net_hdr vnet;
+    uint8_t packet[RAWE_ENVELOPE_HEAD_BYTES]; /**< Ethernet, IPv4, batch */
+};
+
+/**
+ * Fill in the envelope of a packet with the Ethernet and batch headers at `head`. `bytes` is its
+ * length behind the Ethernet header, without the IPv4 header that is inserted. The packet is cut
+ * after each `segment_bytes` of data; 0: it is one frame.
+ */
+void rawe_envelope_write(struct rawe_envelope *envelope, const uint8_t *head, size_t bytes,
+                         uint32_t segment_bytes);
+
+/** A received packet. */
+struct rawe_enveloped {
+    const uint8_t *bytes; /**< from the Ethernet header on, as far as present */
+    size_t present_bytes; /**< data bytes present behind the headers */
+    size_t data_bytes;    /**< data bytes behind the headers */
+    unsigned frames;      /**< frames that the kernel merged into it */
+    bool verified;        /**< checksum verified by NIC or kernel; or never left this host */
+};
+
+/**
+ * Describe a packet of `len_bytes` with its Ethernet header, of which `present_bytes` are at
+ * `frame`, behind a virtio_net_hdr. Returns false if its length or IPv4 header shows damage.
+ */
+bool rawe_envelope_read(struct rawe_enveloped *packet, const uint8_t *frame, size_t present_bytes,
+                        size_t len_bytes);
+
+/** Return true if the packet, whose data is at `data`, is undamaged: see `verified`. */
+bool rawe_envelope_intact(const struct rawe_enveloped *packet, const uint8_t *data);
+
+/* ---- rawe_txqueue.c ---- */
+
+struct rawe_txqueue {
+    uint32_t limit_bytes;   /**< see above */
+    uint32_t base_bytes;    /**< bytes sent in 0.3 ms; 0: unknown */
+    uint32_t taken;         /**< consecutive batches that found room */
+    bool refused;           /**< the last one found none: call rawe_txqueue_poll before the next */
+    uint32_t queued_bytes;  /**< its length at the last poll... */
+    uint64_t seen_ns;       /**< ... and the time of that poll */
+    uint64_t drained_bytes; /**< bytes drained between polls in this measurement... */
+    uint64_t drained_ns;    /**< ... and the time that took */
+    uint64_t dropped_since_ns; /**< all batches since then were dropped; 0: the last one was not */
+};
+
+/** Begin with an unknown rate, and room for two of the longest batches. */
+void rawe_txqueue_init(struct rawe_txqueue *queue);
+/** Note that a batch found room. Returns true if the limit has changed. */
+bool rawe_txqueue_taken(struct rawe_txqueue *queue);
+/** Note that a batch found no room, with `queued_bytes` in the queue. */
+void rawe_txqueue_full(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64_t now_ns);
+/** Note that a batch was dropped (ENOBUFS). Returns true if none was taken for long: it is lost. */
+bool rawe_txqueue_dropped(struct rawe_txqueue *queue, uint64_t now_ns);
+/** Prepare to retry a refused batch. Returns true if the limit has changed. */
+bool rawe_txqueue_poll(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64_t now_ns);
+/** Return the longest batch of which the limit holds two. */
+uint32_t rawe_txqueue_batch_bytes(const struct rawe_txqueue *queue);
+
+/* ---- rawe_packet.c ---- */
 
 /** Longest packet after the envelope. */
 #define RAWE_PACKET_SCRATCH_BYTES 65536u

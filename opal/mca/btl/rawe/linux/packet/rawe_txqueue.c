@@ -1,7 +1,17 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "rawe_txqueue.h"
-
-#include "../../core/base/rawe_wire.h"
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Limits a bulk port's share of the queueing discipline to what that sends in 0.3 ms, but at least
+ * two batches. More would only delay express frames (doc/experiments/queueing-discipline.md); less
+ * than a NIC sends before it reports completions would idle it. TCP does the same
+ * (tcp_small_queue_check, 1 ms).
+ *
+ * A caller whose batch was refused keeps trying. The queue's length at each try gives the rate at
+ * which it drains. If it is empty, the caller did not run in time; then the limit grows to outlast
+ * such a pause, up to some 8 ms, and falls again slowly. All bytes are as charged by the kernel
+ * (SIOCOUTQ). No clock, no socket.
+ */
+#include "rawe_packet.h"
 
 /** Some NICs delay the report of what they have sent by 20 to 200 us. */
 #define QUEUED_NS 300000u
