@@ -466,30 +466,7 @@ OBJ_CLASS_DECLARATION(mca_coll_rawe_module_t);
 /** tuned has 30, han 35 since 5.0, inter 40, sync 50. */
 static int priority = 45;
 
-static int component_register(void);
-static int component_open(void);
-static int init_query(bool progress_threads, bool mpi_threads);
-static mca_coll_base_module_t *comm_query(struct ompi_communicator_t *comm, int *priority_out);
-
 OMPI_MODULE_DECLSPEC extern const mca_coll_base_component_t mca_coll_rawe_component;
-
-const mca_coll_base_component_t mca_coll_rawe_component = {
-    .collm_version =
-        {
-            MCA_COLL_RAWE_COMPAT_VERSION,
-            .mca_component_name = "rawe",
-            MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
-                                  OMPI_RELEASE_VERSION),
-            .mca_open_component = component_open,
-            .mca_register_component_params = component_register,
-        },
-    .collm_data =
-        {
-            .param_field = MCA_BASE_METADATA_PARAM_NONE,
-        },
-    .collm_init_query = init_query,
-    .collm_comm_query = comm_query,
-};
 
 static int component_register(void)
 {
@@ -613,3 +590,21 @@ static void module_destruct(mca_coll_rawe_module_t *module)
 
 OBJ_CLASS_INSTANCE(mca_coll_rawe_module_t, mca_coll_base_module_t, module_construct,
                    module_destruct);
+
+const mca_coll_base_component_t mca_coll_rawe_component = {
+    .collm_version =
+        {
+            MCA_COLL_RAWE_COMPAT_VERSION,
+            .mca_component_name = "rawe",
+            MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
+                                  OMPI_RELEASE_VERSION),
+            .mca_open_component = component_open,
+            .mca_register_component_params = component_register,
+        },
+    .collm_data =
+        {
+            .param_field = MCA_BASE_METADATA_PARAM_NONE,
+        },
+    .collm_init_query = init_query,
+    .collm_comm_query = comm_query,
+};

@@ -298,16 +298,12 @@ bool mca_btl_rawe_compat_names(const char *selection, const char *component)
     if (NULL == selection || '^' == *selection) {
         return false;
     }
-    for (;;) {
-        size_t entry = strcspn(selection, ",");
-        if (entry == len && 0 == strncmp(selection, component, len)) {
+    for (const char *at = selection; NULL != (at = strstr(at, component)); ++at) {
+        if ((at == selection || ',' == at[-1]) && ('\0' == at[len] || ',' == at[len])) {
             return true;
         }
-        if ('\0' == selection[entry]) {
-            return false;
-        }
-        selection += entry + 1;
     }
+    return false;
 }
 
 bool mca_btl_rawe_compat_asked_for(void)

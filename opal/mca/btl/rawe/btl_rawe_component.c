@@ -40,37 +40,7 @@
 /** Memory for deferred messages of all modules; further ones stay in the rings. */
 #define DEFERRED_BYTES_MAX (8u << 20)
 
-static int component_register(void);
-static int component_open(void);
-static int component_close(void);
-static mca_btl_base_module_t **component_init(int *count, bool progress_threads, bool mpi_threads);
-static int component_progress(void);
-
-static const struct mca_btl_rawe_offer offer;
-
 OPAL_MODULE_DECLSPEC extern struct mca_btl_rawe_component mca_btl_rawe_component;
-
-struct mca_btl_rawe_component mca_btl_rawe_component = {
-    .super =
-        {
-            .btl_version =
-                {
-                    MCA_BTL_DEFAULT_VERSION("rawe"),
-                    .mca_open_component = component_open,
-                    .mca_close_component = component_close,
-                    .mca_register_component_params = component_register,
-                },
-            .btl_data =
-                {
-                    .param_field = MCA_BASE_METADATA_PARAM_NONE,
-                },
-            .btl_init = component_init,
-            .btl_progress = component_progress,
-        },
-    .magic = MCA_BTL_RAWE_OFFER_MAGIC,
-    .offer = &offer,
-};
-MCA_BASE_COMPONENT_INIT(opal, btl, rawe)
 
 static int component_register(void)
 {
@@ -217,17 +187,15 @@ static void open_modules(void)
     bool loopback_chosen = false;
     unsigned tried = 0;
     for (unsigned i = 0; i < chosen; ++i) {
+        tried += !interfaces[i].loopback;
         if (interfaces[i].loopback) {
             loopback_chosen = true;
         } else if (!interfaces[i].ethernet) {
             MCA_BTL_RAWE_HELP_IF_ASKED(not_ethernet, interfaces[i].name);
-            ++tried;
         } else if (!interfaces[i].up) {
             MCA_BTL_RAWE_HELP_IF_ASKED(interface_down, interfaces[i].name);
-            ++tried;
         } else {
             open_module(&interfaces[i]);
-            ++tried;
         }
     }
     char *text = describe_interfaces(interfaces, count);
@@ -443,3 +411,25 @@ static const struct mca_btl_rawe_offer offer = {
     .expect = mca_btl_rawe_multicast_expect,
     .close = close_group,
 };
+
+struct mca_btl_rawe_component mca_btl_rawe_component = {
+    .super =
+        {
+            .btl_version =
+                {
+                    MCA_BTL_DEFAULT_VERSION("rawe"),
+                    .mca_open_component = component_open,
+                    .mca_close_component = component_close,
+                    .mca_register_component_params = component_register,
+                },
+            .btl_data =
+                {
+                    .param_field = MCA_BASE_METADATA_PARAM_NONE,
+                },
+            .btl_init = component_init,
+            .btl_progress = component_progress,
+        },
+    .magic = MCA_BTL_RAWE_OFFER_MAGIC,
+    .offer = &offer,
+};
+MCA_BASE_COMPONENT_INIT(opal, btl, rawe)

@@ -17,18 +17,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 static bool is_loopback(const struct mca_btl_rawe_address *address)
 {
     static const uint8_t zero[RAWE_MAC_BYTES];
     return 0 == memcmp(address->mac, zero, RAWE_MAC_BYTES);
-}
-
-/** Return true if a shared-memory BTL takes the process, whether rawe reaches it or not. */
-static bool shares_memory(const opal_proc_t *proc)
-{
-    return OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags) &&
-           proc->proc_name.jobid == OPAL_PROC_MY_NAME.jobid && mca_btl_rawe_compat_shared_memory();
 }
 
 /** An interface of a process, and one of ours that may reach it. */
@@ -94,11 +88,6 @@ static void list_candidates(struct search *search, const mca_btl_rawe_module_t *
             };
         }
     }
-}
-
-static uint32_t smaller_bytes(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
 }
 
 /** Return true if a later module may find a path to the same process. */
@@ -171,7 +160,7 @@ static void list_paths(struct search *search, size_t proc_index,
     for (unsigned i = first; i < search->listed; ++i) {
         const struct candidate *candidate = &search->candidates[i];
         search->paths[i] = (struct rawe_path){
-            .mtu_bytes = smaller_bytes(candidate->address.mtu_bytes, module->address.mtu_bytes),
+            .mtu_bytes = MIN(candidate->address.mtu_bytes, module->address.mtu_bytes),
             .same_process = first != i,
             .process_known = elsewhere,
             .deprioritized = (!module->reached_any && module->failures >= DEPRIORITIZE_FAILURES) ||
@@ -188,7 +177,7 @@ static uint32_t heard_mtu_bytes(const struct candidate *candidate)
     const mca_btl_rawe_module_t *module = candidate->module;
 
     return module->interface.loopback
-               ? smaller_bytes(candidate->address.mtu_bytes, module->address.mtu_bytes)
+               ? MIN(candidate->address.mtu_bytes, module->address.mtu_bytes)
                : mca_btl_rawe_proc_heard_mtu(candidate->host, module->address.index,
                                              candidate->address.mac);
 }
@@ -213,8 +202,7 @@ static uint64_t search_ms(const struct search *search, bool patient)
 {
     const struct mca_btl_rawe_params *params = &mca_btl_rawe_params;
     const uint64_t peer_ms = patient ? params->peer_timeout * 1000 : 0;
-    const uint64_t most_ms =
-        peer_ms > params->connect_timeout_ms ? peer_ms : params->connect_timeout_ms;
+    const uint64_t most_ms = MAX(peer_ms, params->connect_timeout_ms);
     bool brief = true;
 
     for (unsigned first = 0, end; first < search->listed && brief; first = end) {
@@ -226,7 +214,7 @@ static uint64_t search_ms(const struct search *search, bool patient)
             brief = candidate->module == search->module && 0 != heard_mtu_bytes(candidate);
         }
     }
-    return brief && MCA_BTL_RAWE_BRIEF_MS < most_ms ? MCA_BTL_RAWE_BRIEF_MS : most_ms;
+    return brief ? MIN(MCA_BTL_RAWE_BRIEF_MS, most_ms) : most_ms;
 }
 
 /** Return true if a process was found, by these paths or another module. */
@@ -370,10 +358,12 @@ static void report_unreachable(const struct search *search)
     }
 }
 
-/** Return true for a process that is this module's to reach. */
+/** Return true for other processes, unless a shared-memory BTL takes them anyway. */
 static bool is_ours(const opal_proc_t *proc)
 {
-    return proc != opal_proc_local_get() && !shares_memory(proc);
+    return proc != opal_proc_local_get() && !(OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags) &&
+                                              proc->proc_name.jobid == OPAL_PROC_MY_NAME.jobid &&
+                                              mca_btl_rawe_compat_shared_memory());
 }
 
 /** Implement btl_add_procs; with `shared_too`, also for processes that share memory. */
@@ -512,10 +502,10 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
                 proc = opal_proc_for_name(name); /* known locally: it is a peer of ours */
             }
             if (NULL != proc) {
-                uint32_t mtu_bytes = smaller_bytes(address->mtu_bytes, module->address.mtu_bytes);
+                uint32_t mtu_bytes = MIN(address->mtu_bytes, module->address.mtu_bytes);
                 /* The caller has measured what its path to us carries. */
                 uint32_t theirs = from->payload_max_bytes + RAWE_FRAME_OVERHEAD_BYTES;
-                mtu_bytes = smaller_bytes(mtu_bytes, theirs);
+                mtu_bytes = MIN(mtu_bytes, theirs);
                 endpoint = mca_btl_rawe_endpoint_get(module, proc, address, mtu_bytes);
                 if (0 == from->choice) { /* it arrived by this path */
                     mca_btl_rawe_proc_note_heard(published.host, module->address.index,
@@ -593,9 +583,8 @@ void mca_btl_rawe_unknown_source(void *context, const struct rawe_conn *conn,
         const struct mca_btl_rawe_address *address = &published.addresses[i];
         if (may_be(address, from) && 0 == memcmp(address->mac, source_mac, RAWE_MAC_BYTES)) {
             /* If frames of this length do not pass, the path is validated like any other. */
-            (void)mca_btl_rawe_endpoint_get(
-                module, home->proc, address,
-                smaller_bytes(address->mtu_bytes, module->address.mtu_bytes));
+            (void)mca_btl_rawe_endpoint_get(module, home->proc, address,
+                                            MIN(address->mtu_bytes, module->address.mtu_bytes));
         }
     }
 }

@@ -458,18 +458,6 @@ void mca_btl_rawe_lossy(void *context, const struct rawe_conn *conn)
     rawe_failover_lossy(&mca_btl_rawe_state.failover, conn, conn->engine->now_ns);
 }
 
-/** Limit frames to the size that a path was found to carry, and tell the user. */
-static void lower_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
-{
-    if (!mca_btl_rawe_state.finalizing) { /* the progress thread may be here */
-        MCA_BTL_RAWE_HELP_IF_ASKED(full_size_lost, endpoint->module->interface.name,
-                                   mca_btl_rawe_compat_hostname(endpoint->proc).text,
-                                   rawe_mac_text(endpoint->address.mac).text,
-                                   endpoint->path_mtu_bytes, mtu_bytes);
-    }
-    mca_btl_rawe_endpoint_limit_mtu(endpoint, mtu_bytes);
-}
-
 /** Validate the path and apply the result; called repeatedly while a validation is running. */
 static void validate_path(mca_btl_base_endpoint_t *endpoint)
 {
@@ -485,7 +473,13 @@ static void validate_path(mca_btl_base_endpoint_t *endpoint)
         endpoint->validated_ns = heeded ? now_ns : 0;
         if (heeded && path.mtu_passed_bytes >= MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES &&
             path.mtu_passed_bytes < endpoint->path_mtu_bytes) {
-            lower_mtu(endpoint, path.mtu_passed_bytes);
+            if (!mca_btl_rawe_state.finalizing) { /* the progress thread may be here */
+                MCA_BTL_RAWE_HELP_IF_ASKED(full_size_lost, endpoint->module->interface.name,
+                                           mca_btl_rawe_compat_hostname(endpoint->proc).text,
+                                           rawe_mac_text(endpoint->address.mac).text,
+                                           endpoint->path_mtu_bytes, path.mtu_passed_bytes);
+            }
+            mca_btl_rawe_endpoint_limit_mtu(endpoint, path.mtu_passed_bytes);
         }
     }
     if (NULL == endpoint->validation && now_ns - endpoint->validated_ns >= VALIDATION_INTERVAL_NS) {

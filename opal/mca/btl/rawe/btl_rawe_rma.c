@@ -81,25 +81,6 @@ static int rma_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_p
     return OPAL_SUCCESS;
 }
 
-/** End the job: osc/rdma does not expect this call to fail, and would retry forever. */
-static void report_unreachable(const struct rma_endpoint *endpoint)
-{
-    MCA_BTL_RAWE_HELP(window_unreachable, mca_btl_rawe_peer_text(endpoint->proc).text);
-    mca_btl_rawe_end_job(&rma.super, "rawe: no access to windows on this host");
-}
-
-/** Return the endpoint for accesses to a process; NULL: it is unreachable, and the job ends. */
-static mca_btl_base_endpoint_t *access_endpoint(struct rma_endpoint *endpoint)
-{
-    if (OPAL_UNLIKELY(NULL == endpoint->via)) {
-        endpoint->via = mca_btl_rawe_contact_open_local(endpoint->proc);
-        if (NULL == endpoint->via) {
-            report_unreachable(endpoint);
-        }
-    }
-    return endpoint->via;
-}
-
 /** Return true for this process's memory. osc/rdma passes no handle for memory that it can access itself. */
 static bool is_local(const struct rma_endpoint *endpoint,
                      const mca_btl_base_registration_handle_t *remote_handle)
@@ -140,15 +121,21 @@ static int access_begin(mca_btl_rawe_fragment_t *access, uint8_t kind, uint64_t 
                         const mca_btl_base_registration_handle_t *remote_handle, size_t size,
                         void *local)
 {
-    mca_btl_base_endpoint_t *base = access_endpoint(rma_endpoint(access->endpoint));
+    struct rma_endpoint *endpoint = rma_endpoint(access->endpoint);
 
-    if (OPAL_UNLIKELY(NULL == base)) {
+    if (OPAL_UNLIKELY(NULL == endpoint->via)) {
+        endpoint->via = mca_btl_rawe_contact_open_local(endpoint->proc);
+    }
+    if (OPAL_UNLIKELY(NULL == endpoint->via)) {
+        /* End the job: osc/rdma does not expect this call to fail, and would retry forever. */
+        MCA_BTL_RAWE_HELP(window_unreachable, mca_btl_rawe_peer_text(endpoint->proc).text);
+        mca_btl_rawe_end_job(&rma.super, "rawe: no access to windows on this host");
         mca_btl_rawe_free(&rma.super, &access->base);
         return OPAL_ERR_UNREACH;
     }
     mca_btl_rawe_rdma_aim(access, kind, remote_address, remote_handle, size, local);
     mca_btl_rawe_lock();
-    base = base->in_order;
+    mca_btl_base_endpoint_t *base = endpoint->via->in_order;
     bool taken = rawe_balance_operate(&base->peer, &access->operation);
     mca_btl_rawe_thread_watch(base->module);
     mca_btl_rawe_unlock();

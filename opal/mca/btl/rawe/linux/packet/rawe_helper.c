@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "rawe_helper.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -238,49 +239,29 @@ static void release_waiting(void)
     pthread_mutex_unlock(&waiting.lock);
 }
 
-/** Take the waiting helper with this path. Returns its descriptor; -1: there is none. */
-static int take_waiting(const char *path)
+static void hang_up(void)
 {
-    const int fd = waiting.fd;
-
-    if (fd < 0 || strcmp(waiting.path, path) != 0) {
-        return -1;
-    }
-    waiting.fd = -1;
-    return fd;
-}
-
-/** Keep the helper for the next request, unless another one waits. */
-static void keep_waiting(const char *path, int fd)
-{
-    if (waiting.fd < 0 && strlen(path) < sizeof waiting.path) {
-        waiting.fd = fd;
-        strcpy(waiting.path, path);
-    } else {
-        close(fd);
+    if (waiting.fd >= 0) {
+        close(waiting.fd);
+        waiting.fd = -1;
     }
 }
 
 void rawe_helper_hang_up(void)
 {
     use_waiting();
-    if (waiting.fd >= 0) {
-        close(waiting.fd);
-        waiting.fd = -1;
-    }
+    hang_up();
     release_waiting();
 }
 
-/** Converse with the helper, then keep it or hang up. */
-static int ask_at(const char *path, int fd, const struct rawe_helper_request *request,
-                  int timeout_ms, struct rawe_port_error *error)
+/** Converse with the waiting helper, which ends after a refusal. */
+static int ask_waiting(const struct rawe_helper_request *request, int timeout_ms,
+                       struct rawe_port_error *error)
 {
-    const int socket_fd = converse(fd, request, timeout_ms, error);
+    const int socket_fd = converse(waiting.fd, request, timeout_ms, error);
 
-    if (socket_fd >= 0) {
-        keep_waiting(path, fd);
-    } else {
-        close(fd);
+    if (socket_fd < 0) {
+        hang_up();
     }
     return socket_fd;
 }
@@ -291,13 +272,13 @@ static int ask(const char *path, const struct rawe_helper_request *request, int 
 {
     int ends[2];
 
-    const int waiting_fd = take_waiting(path);
-    if (waiting_fd >= 0) {
-        const int socket_fd = ask_at(path, waiting_fd, request, timeout_ms, error);
+    if (waiting.fd >= 0 && strcmp(waiting.path, path) == 0) {
+        const int socket_fd = ask_waiting(request, timeout_ms, error);
         if (socket_fd >= 0 || error->step != NO_ANSWER) {
             return socket_fd;
         } /* it has no socket left, or ended */
     }
+    hang_up();
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         return rawe_port_failed(error, "socketpair", errno);
     }
@@ -308,7 +289,10 @@ static int ask(const char *path, const struct rawe_helper_request *request, int 
         close(ends[0]);
         return -1;
     }
-    return ask_at(path, ends[0], request, timeout_ms, error);
+    assert(strlen(path) < sizeof waiting.path); /* or it would not have started */
+    strcpy(waiting.path, path);
+    waiting.fd = ends[0];
+    return ask_waiting(request, timeout_ms, error);
 }
 
 int rawe_helper_ask(const char *path, const struct rawe_helper_request *request, int timeout_ms,

@@ -200,19 +200,11 @@ static bool entry_matches(const struct entry *entry, const struct rawe_interface
 /** Return true if an include entry that matches the interface also chooses it. */
 static bool entry_chooses(const struct entry *entry, const struct rawe_interface *interface)
 {
-    switch (entry->form) {
-    case ENTRY_NAME:
-        return true;
-    case ENTRY_MAC:
-        return !interface->enslaved;
-    case ENTRY_PREFIX:
-        return interface->up && interface->ethernet && !interface->enslaved && !interface->loopback;
-    case ENTRY_SUBNET:
-        return interface->up && interface->ethernet && !interface->enslaved;
-    case ENTRY_INVALID:
-        break;
-    }
-    return false;
+    const bool usable = interface->up && interface->ethernet && !interface->enslaved;
+
+    return entry->form == ENTRY_NAME || (entry->form == ENTRY_MAC && !interface->enslaved) ||
+           (entry->form == ENTRY_SUBNET && usable) ||
+           (entry->form == ENTRY_PREFIX && usable && !interface->loopback);
 }
 
 /** Find a list's next entry, without surrounding blanks; false at the end. */
