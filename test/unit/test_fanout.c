@@ -4,7 +4,7 @@
  * Tests of rawe_fanout's program: which place it answers with. What the kernel makes of it:
  * test/lab/link/test_fanout.c.
  */
-#include "linux/packet/rawe_fanout.h"
+#include "linux/host/rawe_host_group.h"
 #include "base/rawe_wire.h"
 #include "unit_test.h"
 

@@ -13,7 +13,7 @@
 
 #include "link_fixture.h"
 
-#include "../../../opal/mca/btl/rawe/linux/packet/rawe_fanout.h"
+#include "../../../opal/mca/btl/rawe/linux/host/rawe_host_group.h"
 
 #define MEMBERS 5u
 

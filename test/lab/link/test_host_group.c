@@ -22,7 +22,6 @@
 #include "link_fixture.h"
 
 #include "../../../opal/mca/btl/rawe/linux/host/rawe_host_group.h"
-#include "../../../opal/mca/btl/rawe/linux/packet/rawe_fanout.h"
 
 #define PROCESSES 4u
 #define NAME "rawe-test"

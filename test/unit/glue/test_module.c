@@ -15,7 +15,6 @@
 #include "btl_rawe_params.h"
 #include "btl_rawe_thread.h"
 #include "linux/host/rawe_host_group.h"
-#include "linux/packet/rawe_fanout.h"
 #include "fake_ompi.h"
 
 /** More attempts than are made to reopen sockets. */

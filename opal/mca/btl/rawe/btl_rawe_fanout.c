@@ -5,7 +5,6 @@
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
 #include "linux/host/rawe_host_group.h"
-#include "linux/packet/rawe_fanout.h"
 
 #include <stdio.h>
 #include <unistd.h>

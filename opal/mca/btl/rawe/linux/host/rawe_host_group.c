@@ -14,7 +14,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "../packet/rawe_fanout.h"
 #include "../packet/rawe_helper.h"
 #include "../packet/rawe_packet.h"
 #include "../sys/rawe_shared.h"

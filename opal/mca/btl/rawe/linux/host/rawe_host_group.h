@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The processes of a job on one host, and the fanout groups (rawe_fanout.h) they receive in.
+ * The processes of a job on one host, and the fanout groups (rawe_fanout.c) they receive in.
  *
  * One process runs the leader, a thread that listens on a Unix socket. All processes connect, also
  * the leader's, and send duplicates of their packet sockets' descriptors. When all have arrived, or
@@ -23,7 +23,9 @@
 #define RAWE_HOST_GROUP_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
+#include "../packet/rawe_filter.h"
 #include "../port/rawe_port.h"
 #include "../sys/rawe_service.h"
 
@@ -55,5 +57,38 @@ void rawe_host_group_quiesce(struct rawe_host_group *group);
 
 /** Leave with sockets open; wait until all leave, for `wait_ms` at most. NULL is allowed. */
 void rawe_host_group_close(struct rawe_host_group *group, unsigned wait_ms);
+
+/* ---- rawe_fanout.c ---- */
+
+/** A packet socket, bound, with its filter. */
+struct rawe_fanout_member {
+    int fd;
+    enum rawe_port_use use;
+    int interface_index;
+    uint16_t ethertype; /**< that it is bound to, in host order */
+    uint32_t key_count;
+    uint32_t keys[RAWE_FANOUT_KEYS_MAX];
+};
+
+/** Describe the socket `fd`, which was opened with this configuration. */
+struct rawe_fanout_member rawe_fanout_member(int fd, const struct rawe_port_config *config);
+
+/** Return true if it is a packet socket, bound as described (by another process), in no group. */
+bool rawe_fanout_joinable(const struct rawe_fanout_member *member);
+
+/** Return true if this packet socket is in a group. */
+bool rawe_fanout_is_member(int fd);
+
+/** Return true if the two may be in one group. */
+bool rawe_fanout_compatible(const struct rawe_fanout_member *a, const struct rawe_fanout_member *b);
+
+/**
+ * Form a group of 2 to RAWE_FANOUT_MEMBERS_MAX compatible sockets; reorders `members`. If the
+ * process may not open the additional socket needed, `helper` does. Frames that arrive meanwhile
+ * may be lost. Returns 0, or -1 and the error. On failure either none has joined (`*changed` is
+ * false), or those that joined may miss their frames for good, and must be reopened.
+ */
+int rawe_fanout_form(struct rawe_fanout_member *members, unsigned count, const char *helper,
+                     bool *changed, struct rawe_port_error *error);
 
 #endif

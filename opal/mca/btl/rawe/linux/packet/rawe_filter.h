@@ -41,7 +41,7 @@ int rawe_filter_attach(int fd, const struct rawe_port_config *config,
 /** Bind the socket to the interface and its EtherType. Returns 0, or -1 and the error. */
 int rawe_filter_bind(int fd, const struct rawe_port_config *config, struct rawe_port_error *error);
 
-/* ---- fanout groups (rawe_fanout.h) ---- */
+/* ---- fanout groups (linux/host/rawe_fanout.c) ---- */
 
 /** Maximum members of a group: what kernels before 5.8 take, less one place for the founder. */
 #define RAWE_FANOUT_MEMBERS_MAX 255u

@@ -1,10 +1,17 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Fanout groups, see rawe_fanout.h. The kernel's side: fanout_add, __fanout_unlink and
- * packet_notifier in net/packet/af_packet.c.
+ * Fanout groups: many processes' sockets on one interface, behind one hook in the kernel, where one
+ * program chooses the member to which a frame is offered (doc/architecture.md, "Many ranks on a
+ * host"). The member's own filter still applies, so no frame reaches the wrong process.
+ *
+ * The program returns an index into the kernel's list of members, which changes when a member is
+ * closed or the interface goes down and up. Therefore sockets join in the order of their creation,
+ * and none may be closed while others are in use.
+ *
+ * The kernel's side: fanout_add, __fanout_unlink and packet_notifier in net/packet/af_packet.c.
  */
-#include "rawe_fanout.h"
+#include "rawe_host_group.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,7 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "rawe_helper.h"
+#include "../packet/rawe_helper.h"
 
 /** Lists open packet sockets in the order of their creation. */
 #define ORDER_FILE "/proc/net/packet"
