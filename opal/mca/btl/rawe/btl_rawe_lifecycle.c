@@ -19,7 +19,6 @@
 #include "linux/host/rawe_host_group.h"
 #include "linux/packet/rawe_helper.h"
 #include "linux/packet/rawe_packet.h"
-#include "linux/port/rawe_port_opening.h"
 #include "linux/sys/rawe_shared.h"
 
 #include <errno.h>

@@ -14,8 +14,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "../port/rawe_port_opening.h"
 #include "../sys/rawe_interface.h"
+#include "../sys/rawe_service.h"
 #include "rawe_helper.h"
 
 /** Send buffer for a long queue on a slow port. For bulk see rawe_txqueue.c. */
@@ -226,6 +226,36 @@ static int open_one(struct rawe_port **out, const struct rawe_port_config *confi
     }
     *out = &packet->port;
     return 0;
+}
+
+static void open_now(struct rawe_port_opening *opening)
+{
+    if (rawe_port_open(&opening->port, &opening->config, &opening->error) != 0) {
+        opening->port = NULL;
+    }
+}
+
+static void *opening_main(void *opening)
+{
+    open_now(opening);
+    return NULL;
+}
+
+void rawe_port_open_begin(struct rawe_port_opening *opening)
+{
+    opening->threaded =
+        rawe_service_create_thread(&opening->thread, opening_main, opening, "rawe-open") == 0;
+    if (!opening->threaded) {
+        open_now(opening);
+    }
+}
+
+struct rawe_port *rawe_port_open_end(struct rawe_port_opening *opening)
+{
+    if (opening->threaded) {
+        pthread_join(opening->thread, NULL);
+    }
+    return opening->port;
 }
 
 /** Open a bulk port and its middle port. */
