@@ -90,19 +90,6 @@ static void list_candidates(struct search *search, const mca_btl_rawe_module_t *
     }
 }
 
-/** Return true if a later module may find a path to the same process. */
-static bool others_follow(const mca_btl_rawe_module_t *module)
-{
-    const mca_btl_rawe_module_t *last = module;
-
-    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
-        if (mca_btl_rawe_state.modules[i]->interface.loopback == module->interface.loopback) {
-            last = mca_btl_rawe_state.modules[i];
-        }
-    }
-    return last != module;
-}
-
 static void report_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
                        const struct mca_btl_rawe_address *address, const struct rawe_path *path)
 {
@@ -340,8 +327,9 @@ static void enter_reached(struct search *search, opal_bitmap_t *reachable)
 /** Count the paths to processes that were not reached; a later module's failure reports them. */
 static void report_unreachable(const struct search *search)
 {
-    mca_btl_rawe_module_t *module = search->module;
+    mca_btl_rawe_module_t *module = search->module, *last = module;
 
+    (void)mca_btl_rawe_modules_count(module->interface.loopback, &last);
     for (unsigned i = 0; i < search->listed; ++i) {
         const struct candidate *candidate = &search->candidates[i];
         const opal_proc_t *proc = search->procs[candidate->proc_index];
@@ -349,7 +337,7 @@ static void report_unreachable(const struct search *search)
             continue;
         }
         ++module->failures;
-        if (!search->paths[i].process_known && !others_follow(module)) {
+        if (!search->paths[i].process_known && last == module) {
             MCA_BTL_RAWE_HELP_IF_ASKED(
                 peer_unreachable, module->interface.name, mca_btl_rawe_peer_text(proc).text,
                 mca_btl_rawe_compat_hostname(proc).text, rawe_mac_text(candidate->address.mac).text,
@@ -421,35 +409,26 @@ int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal
                             false);
 }
 
-/** Return the module for lo, or NULL. */
-static mca_btl_rawe_module_t *loopback_module(void)
-{
-    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
-        if (mca_btl_rawe_state.modules[i]->interface.loopback) {
-            return mca_btl_rawe_state.modules[i];
-        }
-    }
-    return NULL;
-}
-
 bool mca_btl_rawe_contact_on_this_host(const opal_proc_t *proc)
 {
     struct mca_btl_rawe_published published;
     unsigned count = mca_btl_rawe_proc_wait(proc, &published);
+    mca_btl_rawe_module_t *module;
     bool found = false;
 
     for (unsigned i = 0; i < count && !found; ++i) {
         found = is_loopback(&published.addresses[i]);
     }
-    return found && NULL != loopback_module() && mca_btl_rawe_proc_is_local(&published);
+    return found && 0 != mca_btl_rawe_modules_count(true, &module) &&
+           mca_btl_rawe_proc_is_local(&published);
 }
 
 mca_btl_base_endpoint_t *mca_btl_rawe_contact_open_local(opal_proc_t *proc)
 {
-    mca_btl_rawe_module_t *module = loopback_module();
+    mca_btl_rawe_module_t *module = NULL;
     mca_btl_base_endpoint_t *endpoint = mca_btl_rawe_endpoint_in_order(proc);
 
-    if (NULL == endpoint && NULL != module) {
+    if (NULL == endpoint && 0 != mca_btl_rawe_modules_count(true, &module)) {
         (void)search_processes(module, 1, &proc, &endpoint, NULL, true);
     }
     return endpoint;

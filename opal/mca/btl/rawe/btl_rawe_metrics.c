@@ -166,21 +166,6 @@ static void report_add(struct report *report, const char *name, uint64_t value)
     }
 }
 
-/** Add the buckets that are not empty, named by their upper limit. */
-static void report_round_trips(struct report *report, const struct rawe_histogram *histogram)
-{
-    for (unsigned i = 0; i < RAWE_HISTOGRAM_BUCKETS; ++i) {
-        char name[48] = "round_trips_longer";
-        if (i + 1 < RAWE_HISTOGRAM_BUCKETS) {
-            snprintf(name, sizeof(name), "round_trips_below_%" PRIu64 "ns",
-                     rawe_histogram_limit_ns(i));
-        }
-        if (0 != histogram->count[i]) {
-            report_add(report, name, histogram->count[i]);
-        }
-    }
-}
-
 void mca_btl_rawe_metrics_report(mca_btl_rawe_module_t *module, const char *title)
 {
     static const uint64_t none[METRICS];
@@ -199,7 +184,17 @@ void mca_btl_rawe_metrics_report(mca_btl_rawe_module_t *module, const char *titl
         report_add(&report, metrics[i].name, values[i]);
     }
     report_flush(&report);
-    report_round_trips(&report, &module->engine.round_trips);
+    /* The buckets that are not empty, named by their upper limit. */
+    for (unsigned i = 0; i < RAWE_HISTOGRAM_BUCKETS; ++i) {
+        char name[48] = "round_trips_longer";
+        if (i + 1 < RAWE_HISTOGRAM_BUCKETS) {
+            snprintf(name, sizeof(name), "round_trips_below_%" PRIu64 "ns",
+                     rawe_histogram_limit_ns(i));
+        }
+        if (0 != module->engine.round_trips.count[i]) {
+            report_add(&report, name, module->engine.round_trips.count[i]);
+        }
+    }
     report_flush(&report);
 }
 

@@ -21,6 +21,19 @@ uint64_t mca_btl_rawe_peer_now_ns(void *context)
     return mca_btl_rawe_now_ns();
 }
 
+unsigned mca_btl_rawe_modules_count(bool loopback, mca_btl_rawe_module_t **last)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        if (mca_btl_rawe_state.modules[i]->interface.loopback == loopback) {
+            *last = mca_btl_rawe_state.modules[i];
+            ++count;
+        }
+    }
+    return count;
+}
+
 /** The first unreported failure; a failure of sockets in use replaces another one. */
 static struct failure {
     bool in_use; /**< the sockets were in use */
@@ -88,26 +101,19 @@ void mca_btl_rawe_end_job(mca_btl_base_module_t *btl, const char *text)
 /** Minimum interval between attempts; each PING requests one. */
 #define OPEN_AGAIN_NS 1000000000u
 
-/** Return true if a retry makes sense: never with an open link. endpoints_lock held. */
-static bool may_open(mca_btl_rawe_module_t *module)
-{
-    uint64_t now_ns = mca_btl_rawe_now_ns();
-    bool early = 0 != module->open_tried_ns && now_ns - module->open_tried_ns < OPEN_AGAIN_NS;
-
-    if (module->closing || NULL != module->link || early) {
-        return false;
-    }
-    module->open_tried_ns = now_ns;
-    return true;
-}
-
 bool mca_btl_rawe_module_open_if_needed(mca_btl_rawe_module_t *module)
 {
     if (OPAL_LIKELY(atomic_load_explicit(&module->open, memory_order_acquire))) {
         return true;
     }
     opal_mutex_lock(&module->endpoints_lock);
-    bool open = module->open || (may_open(module) && module->open_sockets(module));
+    uint64_t now_ns = mca_btl_rawe_now_ns();
+    bool early = 0 != module->open_tried_ns && now_ns - module->open_tried_ns < OPEN_AGAIN_NS;
+    bool open = module->open;
+    if (!open && !module->closing && NULL == module->link && !early) {
+        module->open_tried_ns = now_ns;
+        open = module->open_sockets(module);
+    }
     opal_mutex_unlock(&module->endpoints_lock);
     return open;
 }

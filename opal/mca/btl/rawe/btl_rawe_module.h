@@ -195,6 +195,12 @@ uint64_t mca_btl_rawe_now_ns(void);
 /** rawe_engine_config.clock_ns: return mca_btl_rawe_now_ns(). */
 uint64_t mca_btl_rawe_peer_now_ns(void *context);
 
+/**
+ * Count the modules for lo, or those for other interfaces, and note the last one unless there is
+ * none.
+ */
+unsigned mca_btl_rawe_modules_count(bool loopback, mca_btl_rawe_module_t **last);
+
 /** Open the module's sockets if needed. MPI's threads only. False: see the failures below. */
 bool mca_btl_rawe_module_open_if_needed(mca_btl_rawe_module_t *module);
 

@@ -69,19 +69,12 @@ static struct {
     unsigned streak;                           /**< consecutive messages of that group */
 } groups;
 
-/** Return the one module that leads to other hosts; NULL: there is none, or several. */
+/** Return the only module that leads to other hosts, or NULL. */
 static mca_btl_rawe_module_t *only_module(void)
 {
     mca_btl_rawe_module_t *last = NULL;
-    unsigned count = 0;
 
-    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
-        if (!mca_btl_rawe_state.modules[i]->interface.loopback) {
-            last = mca_btl_rawe_state.modules[i];
-            ++count;
-        }
-    }
-    return 1 == count ? last : NULL;
+    return 1 == mca_btl_rawe_modules_count(false, &last) ? last : NULL;
 }
 
 bool mca_btl_rawe_multicast_possible(bool mpi_threads)

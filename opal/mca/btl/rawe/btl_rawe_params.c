@@ -60,17 +60,7 @@ static const struct parameter parameters[] = {
 };
 
 /** Only shows in ompi_info which releases this component understands. */
-static unsigned wire_version;
-
-static int wire_version_register(const mca_base_component_t *component)
-{
-    wire_version = RAWE_WIRE_VERSION;
-    return mca_base_component_var_register(
-        component, "wire_version",
-        "Version of the frames, which all hosts of a job have in common; it cannot be set",
-        MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, 0, MCA_BASE_VAR_FLAG_DEFAULT_ONLY, OPAL_INFO_LVL_4,
-        MCA_BASE_VAR_SCOPE_CONSTANT, &wire_version);
-}
+static unsigned wire_version = RAWE_WIRE_VERSION;
 
 #define PARAMETERS (sizeof(parameters) / sizeof(parameters[0]))
 
@@ -100,7 +90,11 @@ static void number_range(const struct parameter *number, char *out, size_t out_b
 
 int mca_btl_rawe_params_register(const mca_base_component_t *component)
 {
-    int status = wire_version_register(component);
+    int status = mca_base_component_var_register(
+        component, "wire_version",
+        "Version of the frames, which all hosts of a job have in common; it cannot be set",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, 0, MCA_BASE_VAR_FLAG_DEFAULT_ONLY, OPAL_INFO_LVL_4,
+        MCA_BASE_VAR_SCOPE_CONSTANT, &wire_version);
 
     mca_btl_rawe_params = defaults; /* Open MPI copies the texts */
     if (mca_btl_rawe_compat_fault_tolerant()) {

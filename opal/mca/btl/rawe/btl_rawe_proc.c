@@ -216,18 +216,6 @@ struct difference {
     unsigned ours, theirs;
 };
 
-static struct difference difference_of_heads(const struct head *head)
-{
-    if (RAWE_WIRE_VERSION != head->wire_version) {
-        return (struct difference){"wire version", RAWE_WIRE_VERSION, head->wire_version};
-    }
-    if (ntohs(head->ethertype) != mca_btl_rawe_params.ethertype) {
-        return (struct difference){"EtherType", (unsigned)mca_btl_rawe_params.ethertype,
-                                   ntohs(head->ethertype)};
-    }
-    return (struct difference){.what = NULL};
-}
-
 /** Parse the published bytes, which may be anything. */
 static struct difference modex_parse(const char *data, size_t len_bytes,
                                      struct mca_btl_rawe_published *out)
@@ -237,7 +225,13 @@ static struct difference modex_parse(const char *data, size_t len_bytes,
 
     /* Other versions only share the first bytes, if those. */
     memcpy(&head, data, len_bytes < sizeof(head) ? len_bytes : sizeof(head));
-    struct difference difference = difference_of_heads(&head);
+    struct difference difference = {.what = NULL};
+    if (RAWE_WIRE_VERSION != head.wire_version) {
+        difference = (struct difference){"wire version", RAWE_WIRE_VERSION, head.wire_version};
+    } else if (ntohs(head.ethertype) != mca_btl_rawe_params.ethertype) {
+        difference = (struct difference){"EtherType", (unsigned)mca_btl_rawe_params.ethertype,
+                                         ntohs(head.ethertype)};
+    }
     out->host = be64toh(head.host);
     out->capabilities = head.capabilities;
     for (unsigned i = 0;

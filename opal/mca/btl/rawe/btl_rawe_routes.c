@@ -8,16 +8,6 @@
 
 #include <string.h>
 
-static unsigned count_interfaces(const struct mca_btl_rawe_state *state)
-{
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < state->module_count; ++i) {
-        count += !state->modules[i]->interface.loopback;
-    }
-    return count;
-}
-
 /** Return true if the interface has a new address; the responder then uses it. */
 static bool takes_address(mca_btl_rawe_module_t *module, const struct rawe_interface *interface)
 {
@@ -51,6 +41,8 @@ static bool is_back(const mca_btl_rawe_module_t *module, const struct rawe_inter
 static bool carrier_changed(void *context, const struct rawe_interface *interface)
 {
     struct mca_btl_rawe_state *state = context;
+    mca_btl_rawe_module_t *last;
+    const bool several = mca_btl_rawe_modules_count(false, &last) > 1;
     bool renewed = true;
 
     for (unsigned i = 0; i < state->module_count; ++i) {
@@ -69,8 +61,7 @@ static bool carrier_changed(void *context, const struct rawe_interface *interfac
         renewed = up == interface->up;
         bool news = takes_address(module, interface);
         /* A single interface is used as long as it has peers: only silence ends them. */
-        if (count_interfaces(state) > 1 &&
-            up != atomic_load_explicit(&module->carrier, memory_order_relaxed)) {
+        if (several && up != atomic_load_explicit(&module->carrier, memory_order_relaxed)) {
             atomic_store_explicit(&module->carrier, up, memory_order_relaxed);
             news = true;
         }
@@ -128,8 +119,9 @@ void mca_btl_rawe_routes_begin(void)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     struct rawe_port_error error;
+    mca_btl_rawe_module_t *last;
 
-    if (count_interfaces(state) > 0 &&
+    if (0 != mca_btl_rawe_modules_count(false, &last) &&
         0 != rawe_carrier_start(&state->carrier, state->service, carrier_changed, state, &error)) {
         mca_btl_rawe_compat_say("does not see interfaces come and go: %s", error.step);
     }
@@ -171,24 +163,17 @@ static void heed_interface(mca_btl_rawe_module_t *module, uint64_t now_ns)
     opal_mutex_unlock(&module->endpoints_lock);
 }
 
-static void heed_interfaces(uint64_t now_ns)
+void mca_btl_rawe_routes_check(bool may_say)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    uint64_t now_ns = mca_btl_rawe_now_ns();
+    bool changed =
+        atomic_exchange_explicit(&state->interfaces_changed, false, memory_order_acquire);
 
-    if (!atomic_exchange_explicit(&state->interfaces_changed, false, memory_order_acquire)) {
-        return;
-    }
-    for (unsigned i = 0; i < state->module_count; ++i) {
+    for (unsigned i = 0; i < state->module_count && changed; ++i) {
         if (state->modules[i]->open) {
             heed_interface(state->modules[i], now_ns);
         }
     }
-}
-
-void mca_btl_rawe_routes_check(bool may_say)
-{
-    uint64_t now_ns = mca_btl_rawe_now_ns();
-
-    heed_interfaces(now_ns);
-    rawe_failover_check(&mca_btl_rawe_state.failover, may_say, now_ns);
+    rawe_failover_check(&state->failover, may_say, now_ns);
 }
