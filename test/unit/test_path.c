@@ -166,6 +166,26 @@ TEST(search__sizes_below_one_that_passed_are_not_asked)
     assert_int_equal(paths[0].mtu_passed_bytes, 9000);
 }
 
+/** A suspended job goes on with the time that it had left, but for 50 ms. */
+TEST(search__an_own_pause_is_no_silence)
+{
+    uint32_t mtus[4];
+
+    begin_one(1500);
+    assert_int_equal(pass(mtus, 4), 1);
+    now_ns += 3600 * SECOND;
+    assert_int_equal(pass(mtus, 4), 1);
+    assert_int_equal(search.wake_ns - now_ns, 4 * MS);
+    for (unsigned i = 0; i < 9; i++) {
+        now_ns += SECOND;
+        assert_true(rawe_path_search_advance(&search, now_ns));
+    }
+    now_ns += 949 * MS;
+    assert_true(rawe_path_search_advance(&search, now_ns));
+    now_ns += MS;
+    assert_false(rawe_path_search_advance(&search, now_ns));
+}
+
 TEST(search__what_was_never_asked_is_no_answer)
 {
     uint32_t mtus[4];

@@ -134,8 +134,8 @@ static uint64_t patience_end_ns(const struct rawe_path *path, const struct rawe_
 
 static void wake_by(struct rawe_path_search *search, uint64_t when_ns)
 {
-    if (when_ns < search->wake_ns) {
-        search->wake_ns = when_ns;
+    if (when_ns + search->skipped_ns < search->wake_ns) {
+        search->wake_ns = when_ns + search->skipped_ns;
     }
 }
 
@@ -178,35 +178,16 @@ static void judge_process(struct rawe_path_search *search, struct rawe_path *hea
     }
 }
 
-static void put_off(uint64_t *at_ns, uint64_t by_ns)
-{
-    *at_ns += *at_ns != 0 ? by_ns : 0;
-}
-
-/** Do not count our own pauses as silence: a job may be suspended, and continue later. */
-static void take_out_absence(struct rawe_path_search *search, uint64_t now_ns)
-{
-    uint64_t passed_ns = now_ns - search->now_ns;
-
-    if (passed_ns <= OWN_PAUSE_NS) {
-        return;
-    }
-    passed_ns -= OWN_PAUSE_COUNTED_NS;
-    search->deadline_ns += passed_ns;
-    for (unsigned i = 0; i < search->count; i++) {
-        struct rawe_path *path = &search->paths[i];
-        put_off(&path->asked_ns, passed_ns);
-        put_off(&path->next_ns, passed_ns);
-        put_off(&path->present_ns, passed_ns);
-        put_off(&path->usable_ns, passed_ns);
-    }
-}
-
 bool rawe_path_search_advance(struct rawe_path_search *search, uint64_t now_ns)
 {
-    take_out_absence(search, now_ns);
+    now_ns -= search->skipped_ns;
+    /* Our own pauses are not silence: a job may be suspended, and continue later. */
+    if (now_ns - search->now_ns > OWN_PAUSE_NS) {
+        search->skipped_ns += now_ns - search->now_ns - OWN_PAUSE_COUNTED_NS;
+        now_ns = search->now_ns + OWN_PAUSE_COUNTED_NS;
+    }
     search->now_ns = now_ns;
-    search->wake_ns = search->deadline_ns;
+    search->wake_ns = search->deadline_ns + search->skipped_ns;
     search->scanned = 0;
     search->unknown = 0;
     if (now_ns - search->refilled_ns >= PACE_NS) {

@@ -66,6 +66,7 @@ struct rawe_path_search {
     unsigned first;       /**< path that begins the pass, so that pacing starves none */
     unsigned scanned;     /**< paths handled in this pass */
     unsigned unknown;     /**< unresolved paths, without indirect checks */
+    uint64_t skipped_ns;  /**< length of our own long pauses, which no time but wake_ns includes */
     uint64_t now_ns;
     uint64_t refilled_ns;
     uint64_t deadline_ns;
