@@ -207,12 +207,15 @@ static bool entry_chooses(const struct entry *entry, const struct rawe_interface
            (entry->form == ENTRY_PREFIX && usable && !interface->loopback);
 }
 
+/** Characters without meaning at the beginning of an entry. */
+#define BLANKS ", \t\n\v\f\r"
+
 /** Find a list's next entry, without surrounding blanks; false at the end. */
 static bool next_entry(const char **list, const char **text, size_t *len_bytes)
 {
     const char *at = *list;
 
-    at += strspn(at, ", \t");
+    at += strspn(at, BLANKS);
     *text = at;
     *len_bytes = strcspn(at, ",");
     *list = at + *len_bytes;
@@ -220,14 +223,6 @@ static bool next_entry(const char **list, const char **text, size_t *len_bytes)
         (*len_bytes)--;
     }
     return *len_bytes > 0;
-}
-
-static bool is_empty(const char *list)
-{
-    const char *text;
-    size_t len_bytes;
-
-    return list == NULL || !next_entry(&list, &text, &len_bytes);
 }
 
 unsigned rawe_interface_select_from(struct rawe_interface *interfaces, unsigned count,
@@ -239,7 +234,7 @@ unsigned rawe_interface_select_from(struct rawe_interface *interfaces, unsigned 
         const char *list;
         bool choose; /**< whether a match chooses an interface */
     } passes[] = {{include, true}, {exclude, false}};
-    const bool by_default = is_empty(include);
+    const bool by_default = include == NULL || include[strspn(include, BLANKS)] == '\0';
     unsigned chosen = 0;
 
     if (unknown_bytes > 0) {
