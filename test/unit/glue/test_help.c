@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "btl_rawe_help.h"
+#include "btl_rawe_params.h"
+#include "send/rawe_cc.h"
 
 #include "opal/runtime/opal.h"
 #include "opal/util/output.h"
@@ -203,6 +205,31 @@ TEST(mca_btl_rawe_help__what_ends_the_job_is_shown_and_the_rest_if_asked_for_or_
     MCA_BTL_RAWE_HELP_IF_ASKED(no_capability, "eth3", "none", "why");
     assert_non_null(strstr(text, "eth3"));
     assert_non_null(strstr(text, "CAP_NET_RAW"));
+}
+
+/** The parameter selects by name; the message lists the names that there are. */
+TEST(mca_btl_rawe_params_check__knows_the_congestion_controls)
+{
+    static char cubic[] = "cubic", unknown[] = "cubi", empty[] = "";
+    static const struct {
+        char *name;
+        const struct rawe_cc_type *type;
+    } cases[] = {{cubic, &rawe_cc_cubic}, {unknown, NULL}, {empty, NULL}, {NULL, NULL}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        const bool known = NULL != cases[i].type;
+        mca_btl_rawe_params = (struct mca_btl_rawe_params){
+#define X(name, default_, ...) .name = default_,
+            MCA_BTL_RAWE_NUMBER_LIST(X) MCA_BTL_RAWE_FLAG_LIST(X)
+#undef X
+                .congestion = cases[i].name,
+        };
+        begin("rawe,self", 0);
+        assert_ptr_equal(mca_btl_rawe_params_congestion(), cases[i].type);
+        assert_int_equal(mca_btl_rawe_params_check(), known ? OPAL_SUCCESS : OPAL_ERR_BAD_PARAM);
+        assert_int_equal(shown, !known);
+        assert_true(known || NULL != strstr(text, "cubic"));
+    }
 }
 
 TEST(mca_btl_rawe_compat_names__by_name_and_not_by_exclusion)
