@@ -74,7 +74,7 @@ TEST(rawe_conn_announce_finalizing__an_earlier_answer_is_none)
     };
     net.filter = drop_all;
     rawe_engine_finalizing(engine(1));
-    unit_receive_forged(&net, 0, UNIT_LANE, header, NULL, 0);
+    unit_receive_forged(&net, 0, unit_lane, header, NULL, 0);
     assert_false(end(1)->end.announced);
 }
 
@@ -88,7 +88,7 @@ TEST(rawe_conn_announce_finalizing__an_answer_without_number_is_none)
     };
     end(1)->path.liveness.probe_number = UINT32_MAX - 10;
     rawe_engine_finalizing(engine(1));
-    unit_receive_forged(&net, 0, UNIT_LANE, header, NULL, 0);
+    unit_receive_forged(&net, 0, unit_lane, header, NULL, 0);
     assert_false(end(1)->end.announced);
 }
 
@@ -96,12 +96,12 @@ TEST(rawe_conn_note_finalizing__not_of_the_next_process)
 {
     rawe_engine_finalizing(engine(1));
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
-    unit_close(&net, 1, UNIT_LANE);
+    unit_close(&net, 1, unit_lane);
     unit_settle(&net);
     assert_true(end(0)->end.peer);
     net.now_ns += UNIT_MS;
     unit_restart(&net, 1);
-    rawe_conn_connect(unit_open(&net, 1, UNIT_LANE), net.now_ns);
+    rawe_conn_connect(unit_open(&net, 1, unit_lane), net.now_ns);
     unit_settle(&net);
     assert_false(end(0)->end.peer);
     assert_works_both_ways();
@@ -117,13 +117,13 @@ TEST(rawe_conn_note_finalizing__not_of_an_earlier_process)
         .connection_id = end(1)->handshake.local_id,
         .key = engine(1)->config.key,
         .port = engine(1)->config.port,
-        .lane = UNIT_LANE,
+        .lane = unit_lane,
         .payload_max_bytes = net.config.payload_max_bytes,
         .incarnation = end(1)->handshake.local_incarnation - 1,
     };
     for (unsigned i = 0; i < 2; i++) {
         rawe_connect_encode(payload, &from);
-        unit_receive_forged(&net, 1, UNIT_LANE, header, payload, sizeof(payload));
+        unit_receive_forged(&net, 1, unit_lane, header, payload, sizeof(payload));
         assert_int_equal(end(0)->end.peer, i);
         from.incarnation++;
     }
@@ -181,7 +181,7 @@ TEST(rawe_conn_finalized__unused_ones_may_be_closed)
     struct rawe_conn *idle = unit_open(&net, 1, RAWE_LANE_BULK);
     rawe_engine_finalizing(engine(1));
     assert_int_equal(rawe_conn_finalized(idle, needs, net.now_ns), RAWE_FINALIZED_DONE);
-    unit_close(&net, 0, UNIT_LANE);
+    unit_close(&net, 0, unit_lane);
     unit_settle(&net);
     assert_int_equal(rawe_conn_finalized(end(1), needs, net.now_ns), RAWE_FINALIZED_DONE);
 }
@@ -261,7 +261,7 @@ TEST(rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize)
     rawe_engine_finalizing(engine(1));
     unit_run(&net, 50 * UNIT_MS, UNIT_MS);
     net.node[0].refuses = true;
-    unit_close(&net, 0, UNIT_LANE);
+    unit_close(&net, 0, unit_lane);
     assert_int_equal(linger(1, 900 * UNIT_MS), RAWE_FINALIZED_NOT);
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_LOST);
     assert_false(rawe_engine_has_deferred(engine(1))); /* it is not reported any more */
@@ -274,7 +274,7 @@ TEST(rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize)
 
 TEST(rawe_engine_receive__an_unknown_peer_is_answered)
 {
-    unit_close(&net, 1, UNIT_LANE);
+    unit_close(&net, 1, unit_lane);
     unit_settle(&net);
     net.node[1].refuses = true;
     rawe_engine_finalizing(engine(1));
@@ -291,9 +291,9 @@ TEST(rawe_conn_close__says_it_three_times_when_finalizing)
     net.filter = drop_all;
     unit_open(&net, 0, RAWE_LANE_BULK);
     rawe_engine_finalizing(engine(1));
-    unit_close(&net, 1, UNIT_LANE);
+    unit_close(&net, 1, unit_lane);
     assert_int_equal(net.node[1].sent[RAWE_FRAME_CLOSE], 3);
-    unit_close(&net, 0, UNIT_LANE);
+    unit_close(&net, 0, unit_lane);
     assert_int_equal(net.node[0].sent[RAWE_FRAME_CLOSE], 1);
     unit_close(&net, 0, RAWE_LANE_BULK);
     assert_int_equal(net.node[0].sent[RAWE_FRAME_CLOSE], 1);
@@ -310,7 +310,7 @@ TEST(rawe_conn_peer_gone__on_a_lane_never_opened)
     join_lanes(0);
     rawe_engine_finalizing(engine(1));
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
-    unit_close(&net, 1, UNIT_LANE); /* it leaves */
+    unit_close(&net, 1, unit_lane); /* it leaves */
     unit_settle(&net);
     net.filter = lose_to_node_1;
     unit_send_message(bulk, &sends[0], 0, data, sizeof(data));

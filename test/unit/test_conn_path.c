@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of moving a connection to another route, and of answers to a peer that has moved.
+ * Tests of moving a connection to another route, of answers to a peer that has moved, and of
+ * rawe_route: the ring of routes to a process.
  */
 #include "unit_rails.h"
 
@@ -9,6 +10,7 @@
 #include "conn/rawe_conn_control.h"
 #include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn.h"
+#include "conn/rawe_route.h"
 
 static uint8_t data[40000];
 
@@ -136,4 +138,81 @@ TEST(rawe_engine_receive__a_question_of_another_process_is_answered)
     rawe_connect_encode(frame + RAWE_PAYLOAD_OFFSET, &from);
     rawe_engine_receive(engine, frame, rawe_frame_seal(frame, &header), rails.now_ns);
     assert_int_equal(net_queue_count(&rails.net.queue), 1);
+}
+
+#define RING_ROUTES 3u
+
+static struct rawe_route routes[RING_ROUTES];
+static char engine_a, engine_b; /* only their addresses count */
+
+static struct rawe_engine *route_engine(unsigned which)
+{
+    return (struct rawe_engine *)(void *)(which == 0 ? &engine_a : &engine_b);
+}
+
+/** 0 and 1 leave through route_engine 0, for different interfaces of the peer, 2 through route_engine 1. */
+static void set_up_routes(void)
+{
+    for (unsigned i = 0; i < RING_ROUTES; i++) {
+        routes[i] = (struct rawe_route){
+            .engine = route_engine(i == 2),
+            .mac = {2, 0, 0, 0, 0, (uint8_t)(i % 2)},
+        };
+        rawe_route_init(&routes[i]);
+    }
+}
+
+static void join_all(void)
+{
+    rawe_route_join(&routes[1], &routes[0]);
+    rawe_route_join(&routes[2], &routes[0]);
+}
+
+static const struct unit_fixture with_routes = {set_up_routes, NULL};
+
+TEST_WITH(with_routes, rawe_route_init__is_a_ring_of_its_own)
+{
+    assert_ptr_equal(rawe_route_next(&routes[0]), &routes[0]);
+    assert_ptr_equal(rawe_route_best(&routes[0]), &routes[0]);
+}
+
+TEST_WITH(with_routes, rawe_route_join__keeps_the_order)
+{
+    join_all();
+    for (unsigned i = 0; i < RING_ROUTES; i++) {
+        assert_ptr_equal(rawe_route_next(&routes[i]), &routes[(i + 1) % RING_ROUTES]);
+    }
+}
+
+TEST_WITH(with_routes, rawe_route_remove__leaves_the_others_together)
+{
+    join_all();
+    rawe_route_remove(&routes[0]);
+    assert_ptr_equal(rawe_route_next(&routes[0]), &routes[0]);
+    assert_ptr_equal(rawe_route_next(&routes[1]), &routes[2]);
+    assert_ptr_equal(rawe_route_next(&routes[2]), &routes[1]);
+    rawe_route_remove(&routes[0]);
+    assert_ptr_equal(rawe_route_next(&routes[0]), &routes[0]);
+}
+
+TEST_WITH(with_routes, rawe_route_from__needs_address_and_link)
+{
+    static const uint8_t mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
+    join_all();
+    assert_ptr_equal(rawe_route_from(&routes[2], route_engine(0), routes[0].mac), &routes[0]);
+    assert_ptr_equal(rawe_route_from(&routes[2], route_engine(0), mac), &routes[1]);
+    assert_ptr_equal(rawe_route_from(&routes[0], route_engine(1), routes[2].mac), &routes[2]);
+    assert_null(rawe_route_from(&routes[0], route_engine(1), mac));
+}
+
+TEST_WITH(with_routes, rawe_route_best__is_home_or_the_next_that_is_up)
+{
+    join_all();
+    assert_ptr_equal(rawe_route_best(&routes[1]), &routes[1]);
+    routes[1].down = true;
+    assert_ptr_equal(rawe_route_best(&routes[1]), &routes[2]);
+    routes[2].down = true;
+    assert_ptr_equal(rawe_route_best(&routes[1]), &routes[0]);
+    routes[0].down = true;
+    assert_null(rawe_route_best(&routes[1]));
 }

@@ -4,8 +4,6 @@
  * Tests of deferral: messages and completions while no callback may be called, their delivery
  * afterwards, and lack of memory. The receiver is node 1.
  */
-#define UNIT_LANE RAWE_LANE_BULK
-
 #include "unit_alloc.h"
 #include "unit_pair.h"
 
@@ -129,6 +127,7 @@ TEST(rawe_engine_complete_deferred__a_callback_waits_for_its_send)
 
 static void set_up(void)
 {
+    unit_lane = RAWE_LANE_BULK;
     unit_init(&net);
     net.config.window_frames = 256;
     net.config.receive_frames = 1024;

@@ -4,8 +4,6 @@
  * Tests of the round-trip time estimate against RFC 6298 section 2, and of the reordering window:
  * paths on which some frames take longer than others.
  */
-#define UNIT_LANE RAWE_LANE_BULK
-
 #include "unit_pair.h"
 
 #include <string.h>
@@ -76,6 +74,7 @@ static bool lose_one; /**< the next data frame, for good */
 
 static void set_up(void)
 {
+    unit_lane = RAWE_LANE_BULK;
     unit_start_with((struct unit_options){.window_frames = 256});
     unit_connect(&net, RAWE_LANE_BULK);
     known = unit_register_memory(&net, 1, target, sizeof(target), RAWE_ACCESS_WRITE);
@@ -93,7 +92,7 @@ static void tear_down(void)
     for (unsigned i = 0; i < late_count; i++) {
         net_frame_free(late[i].frame);
     }
-    unit_stop(&net);
+    unit_tear_down();
 }
 
 /** Sort the frames on the wire by the way they take, and let 20 us pass. */

@@ -1,12 +1,14 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the send queue and of the numbers of fragmented messages.
+ * Tests of the send queue, of the numbers of fragmented messages, and of rawe_order: no message
+ * overtakes many.
  */
 #include <string.h>
 
 #include "send/rawe_sendqueue.h"
 #include "unit_test.h"
+#include "send/rawe_order.h"
 
 #define FIRST_NUMBER (UINT32_MAX - 2) /* message numbers wrap */
 #define SENDS 80u
@@ -441,4 +443,48 @@ TEST(rawe_send_rebase__one_piece)
     send->piece_count = 1;
     assert_ptr_equal(rawe_send_rebase(send, data + 5, copy), copy + 5);
     assert_null(rawe_send_rebase(send, data + 10, copy));
+}
+
+#define ORDER_MOST 64u
+
+static struct rawe_order order;
+
+static void set_up_order(void)
+{
+    rawe_order_init(&order, ORDER_MOST);
+}
+
+static const struct unit_fixture with_order = {set_up_order, NULL};
+
+TEST_WITH(with_order, rawe_order_allows__so_many_from_the_first)
+{
+    assert_int_equal(order.next, 1);
+    assert_true(rawe_order_allows(&order, ORDER_MOST));
+    assert_false(rawe_order_allows(&order, ORDER_MOST + 1));
+}
+
+TEST_WITH(with_order, rawe_order_raise__by_a_part_at_least)
+{
+    unsigned least = ORDER_MOST / RAWE_ORDER_STEPS + 1;
+    assert_false(rawe_order_raise(&order, least));
+    assert_false(rawe_order_allows(&order, ORDER_MOST + 1));
+    assert_true(rawe_order_raise(&order, least + 1));
+    assert_true(rawe_order_allows(&order, least + ORDER_MOST));
+    assert_false(rawe_order_allows(&order, least + ORDER_MOST + 1));
+}
+
+TEST_WITH(with_order, rawe_order_merge__connections_go_on_with_the_higher_numbers)
+{
+    struct rawe_order other;
+    struct rawe_order_member member = {0};
+    rawe_order_init(&other, ORDER_MOST);
+    rawe_order_add(&other, &member);
+    other.next = 40;
+    rawe_order_merge(&order, &other);
+    assert_int_equal(order.next, 40);
+    assert_ptr_equal(member.order, &order);
+    assert_ptr_equal(rawe_list_first(&order.members), &member.link);
+    assert_true(rawe_list_empty(&other.members));
+    rawe_order_remove(&member);
+    assert_true(rawe_list_empty(&order.members));
 }

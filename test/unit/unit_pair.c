@@ -10,6 +10,7 @@
 #include "conn/rawe_conn.h"
 
 struct unit_net net;
+enum rawe_lane unit_lane;
 
 void unit_start_with(struct unit_options options)
 {
@@ -40,14 +41,22 @@ void unit_set_up(void)
     unit_start_with((struct unit_options){0});
 }
 
+void unit_set_up_bulk(void)
+{
+    unit_lane = RAWE_LANE_BULK;
+    unit_set_up();
+}
+
 void unit_set_up_wide(void)
 {
+    unit_lane = RAWE_LANE_BULK;
     unit_start_with((struct unit_options){.window_frames = 256});
 }
 
 void unit_tear_down(void)
 {
     unit_stop(&net);
+    unit_lane = RAWE_LANE_EXPRESS;
 }
 
 bool drop_all(struct unit_net *unused, const struct net_frame *frame)

@@ -8,16 +8,15 @@
 
 #include "unit_net.h"
 
-/** Lane of end(); a test may define it before it includes this file. */
-#ifndef UNIT_LANE
-#define UNIT_LANE RAWE_LANE_EXPRESS
-#endif
-
 extern struct unit_net net;
+/** Lane of end(): the express lane until a fixture chooses another. */
+extern enum rawe_lane unit_lane;
 
 /** Fixture: start both nodes with the default configuration. */
 void unit_set_up(void);
-/** Fixture: start both nodes with windows of 256 frames and rings of 1024. */
+/** Fixture: as unit_set_up, and end() is of the bulk lane. */
+void unit_set_up_bulk(void);
+/** Fixture: as unit_set_up_bulk, with windows of 256 frames and rings of 1024. */
 void unit_set_up_wide(void);
 void unit_tear_down(void);
 
@@ -45,7 +44,7 @@ static inline struct rawe_counters *counters(unsigned node)
 /** Return a node's end of the connection. */
 static inline struct rawe_conn *end(unsigned node)
 {
-    return net.node[node].conn[UNIT_LANE];
+    return net.node[node].conn[unit_lane];
 }
 
 /** Filter: lose everything. */
