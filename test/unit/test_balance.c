@@ -92,7 +92,7 @@ static void assert_arrives(const struct access *access, size_t from_bytes, size_
     assert_arrived(access, from_bytes, len_bytes);
 }
 
-/** Rails that take part, with these speeds; 0: it does not. */
+/** Start the rails with these speeds; a rail with speed 0 takes no part. */
 static void start(unsigned batch_frames, uint32_t first, uint32_t second, uint32_t third)
 {
     const uint32_t mbps[RAILS] = {first, second, third};
@@ -171,7 +171,7 @@ static void has_rate(unsigned rail, uint32_t mbps)
     assert_int_equal(cc->rate_mbps, mbps);
 }
 
-/** As the component sets it. */
+/** The component gives the speed with the peer's configuration. */
 TEST(rawe_balance_operate__by_the_speed_that_a_peer_was_given)
 {
     start(0, 0, 0, 1000);
@@ -197,7 +197,7 @@ TEST(rawe_balance_operate__by_measured_rates)
     for (unsigned rail = 0; rail < 2; rail++) {
         has_rate(rail, rail == 0 ? 100 : 300);
     }
-    /* That of the third is not known: half as fast as nominal would be 400 as well. */
+    /* The third rate is not known: it is the nominal one, scaled like the others: 400. */
     struct access *access = put(0, 0, 32 * GRAIN_BYTES);
     assert_in_range(load_bytes(0), 3 * GRAIN_BYTES, 5 * GRAIN_BYTES);
     assert_in_range(load_bytes(1), 11 * GRAIN_BYTES, 13 * GRAIN_BYTES);
@@ -309,7 +309,7 @@ TEST(rawe_balance_operate__fails_when_all_parts_are_over)
     assert_int_equal(access->failed, 1);
 }
 
-/** Memory of a part is freed all the same: the leak sanitizer watches. */
+/** The parts' memory is freed all the same: the leak sanitizer checks. */
 TEST(rawe_balance_operate__reports_nothing_while_the_process_finalizes)
 {
     start(0, 1000, 1000, 0);
@@ -343,7 +343,7 @@ TEST(refill__leaves_alone_what_is_not_spread)
     assert_arrived(access, 0, 20 * GRAIN_BYTES);
 }
 
-/** It takes its part once it has sent what was queued there before. */
+/** The busy route takes its share once it has sent the data queued before. */
 TEST(refill__of_a_route_that_was_busy_when_the_data_was_queued)
 {
     static struct unit_send message;
@@ -373,7 +373,7 @@ static struct access *get_queued(size_t len_bytes, unsigned room)
     return access;
 }
 
-/** The interfaces of a process are closed one after the other; tear_down does that. */
+/** The interfaces of a process are closed one by one, here by tear_down. */
 TEST(rawe_balance_reply__parts_outlive_the_engine_that_served)
 {
     start(16, 1000, 1000, 1000);
@@ -382,13 +382,13 @@ TEST(rawe_balance_reply__parts_outlive_the_engine_that_served)
     assert_true(load_bytes(0) != 0 && load_bytes(1) != 0 && load_bytes(2) != 0);
 }
 
-/** How many frames count as lost on host 1's line when a reply is lost once. */
+/** Lose a reply once. Returns the frames that then count as lost on host 1's line. */
 static uint64_t lose_reply(bool with_route)
 {
     struct rawe_engine *engine = rails_peer(1, 0)->engine;
     struct rawe_line *line = &engine->pull.line;
     rawe_line_init(line, 1000);
-    engine->pull.grants.budget.port_bytes = 1 << 20; /* otherwise it learns nothing */
+    engine->pull.grants.budget.port_bytes = 1 << 20; /* otherwise the line learns nothing */
     const struct access *access = get(0, 0, 20000);
     (void)unit_step(&rails.net);
     assert_in_range(net_queue_count(&rails.net.queue), 10, 20);
@@ -430,7 +430,7 @@ TEST_WITH(unit_no_fixture, rawe_balance_share__by_speed_and_backlog)
           {.rate = 10},
           {.rate = 20, .backlog_bytes = 30000}},
          {0, 30000, 30000}},
-        {2, GRAIN - 1, {{.rate = 10}, {.rate = 40}}, {0, GRAIN - 1}}, /* is not divided */
+        {2, GRAIN - 1, {{.rate = 10}, {.rate = 40}}, {0, GRAIN - 1}}, /* not divided */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct rawe_balance_route routes[3];
@@ -442,7 +442,7 @@ TEST_WITH(unit_no_fixture, rawe_balance_share__by_speed_and_backlog)
     }
 }
 
-/** Nothing is lost, all but one are multiples, and no route is done much later than the others. */
+/** Shares add up, all but one are multiples of the grain, and no route ends much later. */
 TEST_WITH(unit_no_fixture, rawe_balance_share__adds_up_at_random)
 {
     srand(1);
@@ -468,7 +468,7 @@ TEST_WITH(unit_no_fixture, rawe_balance_share__adds_up_at_random)
                 double done = (double)(routes[j].backlog_bytes + routes[j].share_bytes) / rate;
                 latest = done > latest ? done : latest;
             }
-            /* A larger share: shares are rounded to grains, so five more are allowed for. */
+            /* The time with five grains more, because shares are rounded to grains. */
             double could =
                 (double)(routes[j].backlog_bytes + routes[j].share_bytes + 5 * GRAIN) / rate;
             earliest = could < earliest ? could : earliest;

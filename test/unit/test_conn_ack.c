@@ -120,7 +120,7 @@ TEST(acknowledged__no_rtt_sample_from_a_resent_frame)
     finish();
     assert_int_equal(counters(0)->frames_resent, 1);
     assert_true(end(0)->tx.rtt.smoothed_ns == 0);
-    /* But the probe's: what comes back later than that may be evidence. */
+    /* The probe gives the minimum: later acknowledgements may be evidence. */
     assert_true(end(0)->tx.rtt.minimum_ns < UNIT_S);
     assert_int_equal(round_trips_counted(), 0);
     unit_send_copy(end(0), 1, 11);
@@ -174,7 +174,7 @@ TEST(acknowledged__a_silence_that_is_over_delays_no_question)
     in_flight(2);
     unit_receive_next(&net);
     net.filter = drop_all;
-    net_queue_clear(&net.queue); /* the second one is lost, and what says that the first came */
+    net_queue_clear(&net.queue); /* the second one is lost, and the first one's acknowledgement */
     unit_run(&net, UNIT_S, 200 * UNIT_US);
     assert_true(end(0)->path.liveness.probe_deadline_ns > net.now_ns + 15 * UNIT_MS);
     const uint64_t before = counters(0)->probes_sent;

@@ -34,7 +34,7 @@ static void cut_and_move(struct rawe_conn *conn, unsigned rail)
 
 FIXTURE(set_up, rails_stop);
 
-/** Else they would look as if they had been sent before the probe, which answers for those. */
+/** Otherwise the answer to the probe would be evidence of their loss. */
 TEST(rawe_conn_move__frames_that_follow_are_not_older_than_the_probe)
 {
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
@@ -150,7 +150,7 @@ static struct rawe_engine *route_engine(unsigned which)
     return (struct rawe_engine *)(void *)(which == 0 ? &engine_a : &engine_b);
 }
 
-/** 0 and 1 leave through route_engine 0, for different interfaces of the peer, 2 through route_engine 1. */
+/** Routes 0 and 1 use engine 0 and different interfaces of the peer; route 2 uses engine 1. */
 static void set_up_routes(void)
 {
     for (unsigned i = 0; i < RING_ROUTES; i++) {

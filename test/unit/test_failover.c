@@ -15,9 +15,9 @@
 #define EXPRESS RAWE_LANE_EXPRESS
 
 static struct rawe_failover failover; /**< of host 0 */
-static bool answers[RAILS];           /**< its peer's responder, by that rail */
-static uint64_t newest_ns[RAILS];     /**< answer by that rail */
-static uint64_t late_ns;              /**< answers by rail 1 take that long */
+static bool answers[RAILS];           /**< whether its peer's responder answers on each rail */
+static uint64_t newest_ns[RAILS];     /**< time of the newest answer on each rail */
+static uint64_t late_ns;              /**< delay of answers on rail 1 */
 static unsigned asked[RAILS];
 static unsigned said;
 static unsigned said_rail;
@@ -29,7 +29,7 @@ static unsigned rail_of(const struct rawe_peer *peer)
     return nic->rail;
 }
 
-/** Answers by rail 1 show the peer's current address, which has not changed. */
+/** True: answers on rail 1 show the peer's current address, which has not changed. */
 static bool moves;
 
 static void ask(void *context, struct rawe_peer *peer)
@@ -81,7 +81,7 @@ static void set_up(void)
     unit_settle(&rails.net);
 }
 
-/** Time passes, and the routes are checked every 10 ms, with or without leave to report. */
+/** Let time pass, and check the routes every 10 ms; `may_say`: reports are allowed. */
 static void pass_saying(uint64_t duration_ns, bool may_say)
 {
     for (uint64_t end_ns = rails.now_ns + duration_ns; rails.now_ns < end_ns;) {
@@ -95,7 +95,7 @@ static void pass(uint64_t duration_ns)
     pass_saying(duration_ns, true);
 }
 
-/** A connection is silent, and stays so: nothing is owed on it that is asked about. */
+/** Let a connection become silent for good. */
 static void silent(unsigned rail)
 {
     struct rawe_conn *conn = rails_conn(0, rail, EXPRESS);
@@ -125,7 +125,7 @@ static unsigned asked_in_all(void)
     return asked[0] + asked[1] + asked[2];
 }
 
-/** There are no other routes until `join`. */
+/** Remove a rail's peer from the ring of routes, until `join`. */
 static void part(unsigned rail)
 {
     rawe_route_remove(&rails_peer(0, rail)->route);
@@ -138,7 +138,7 @@ static void join(unsigned rail)
 
 FIXTURE(set_up, rails_stop);
 
-/** Whatever was due before. */
+/** Even when a later check was due already. */
 TEST(rawe_failover_silent__is_due_at_once)
 {
     silent(1);
@@ -179,7 +179,7 @@ TEST(rawe_failover_heed_carrier__asks_nothing_without_carrier)
     assert_int_equal(asked[1], 0);
     assert_true(rawe_failover_due_ns(&failover) == UINT64_MAX);
     assert_false(rawe_failover_pending(&failover)); /* nor is it looked at */
-    /* Nor when it is asked of the others whether they answer. */
+    /* Questions about the other routes do not include it. */
     silent(2);
     pass(1);
     assert_int_equal(asked[0], 1);
@@ -229,7 +229,7 @@ TEST(rawe_failover_heed_carrier__leaves_routes_alone_that_are_up)
     assert_int_equal(said, 0);
 }
 
-/** The process has died: nothing answers, and its connection has been given up. */
+/** The peer has died: no route answers, and its connection was given up. */
 TEST(rawe_failover_check__asks_nothing_of_a_peer_that_was_given_up)
 {
     memset(answers, 0, sizeof(answers));
@@ -276,7 +276,7 @@ TEST(rawe_failover_check__keeps_news_until_it_may_be_said)
     assert_false(rawe_failover_pending(&failover));
 }
 
-/** All routes are asked where one is silent: one that nothing is known against may have moved. */
+/** When one route is silent all are asked, and the answer of another may show a new address. */
 TEST(rawe_failover_check__a_route_may_be_followed_when_it_is_asked)
 {
     moves = true;
@@ -307,7 +307,7 @@ TEST(rawe_failover_forget__takes_one_of_many)
     assert_false(rawe_failover_pending(&failover));
 }
 
-/** Its losses do not have the measurement of the bad one begin again. */
+/** Losses of a good route must not restart the measurement of a bad one. */
 TEST(rawe_failover_lossy__another_route_that_loses_a_little_is_no_excuse)
 {
     for (unsigned i = 0; i < 400 && !down(1); i++) {

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_fanout's program: which place it answers with. What the kernel makes of it:
+ * Tests of rawe_fanout's program: which member it selects. How the kernel runs it:
  * test/lab/link/test_fanout.c.
  */
 #include "linux/host/rawe_host_group.h"
@@ -11,7 +11,7 @@
 #define KEYS_MAX (RAWE_FANOUT_KEYS_MAX * RAWE_FANOUT_MEMBERS_MAX)
 #define KEY_OFFSET 4u
 
-/** What the kernel does with the instructions used here; `steps` counts them. */
+/** Interpret the instructions that the program uses, like the kernel; `steps` counts them. */
 static uint32_t run(const struct sock_filter *program, unsigned length, uint32_t key,
                     unsigned *steps)
 {
@@ -110,7 +110,7 @@ TEST(member__has_the_keys_of_its_frames)
     assert_false(rawe_fanout_compatible(&link, &responder));
 }
 
-/** What a program that looks there finds; `packet` begins after the Ethernet header. */
+/** Read the key where the program does; `packet` begins after the Ethernet header. */
 static uint32_t key_in(const uint8_t *packet, enum rawe_port_use use)
 {
     const uint8_t *at = packet + rawe_filter_key_offset(use);

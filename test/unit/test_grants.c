@@ -20,7 +20,7 @@ static struct rawe_grants grants;
 static struct rawe_grants_member members[100];
 static uint32_t next[100]; /**< number of the member's next frame */
 static uint64_t now_ns;
-static uint16_t ring_frames; /**< what the ring has for each */
+static uint16_t ring_frames; /**< of the ring, for each member */
 
 static void set_up(void)
 {
@@ -90,7 +90,7 @@ TEST(rawe_grants_credit__no_more_than_the_ring_has)
     assert_int_equal(rawe_grants_credit(&grants, &members[0], 3), 3);
 }
 
-/** What is granted, but cannot be in flight, would count as on its way, and the link would idle. */
+/** Granted frames that cannot be in flight would count as outstanding, and idle the link. */
 TEST(rawe_grants_next__no_more_than_the_ring_has)
 {
     for (uint16_t frames = 1; frames < 5; frames++) {
@@ -300,7 +300,7 @@ static void begin_host(unsigned ranks)
     }
 }
 
-/** Each looks for what it may grant. Returns what all have granted. */
+/** Let each process grant what it may. Returns the frames that all have granted. */
 static uint32_t grant_all(unsigned ranks)
 {
     uint32_t frames = 0;
@@ -332,7 +332,7 @@ TEST(rawe_grants_next__processes_of_a_host_share)
     }
 }
 
-/** PROBEs take time of the link, and use up nothing of what was granted. */
+/** PROBEs take time on the link, but use up no grant. */
 TEST(rawe_grants_probed__other_processes_see_the_same)
 {
     begin_host(2);

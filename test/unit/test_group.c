@@ -32,7 +32,7 @@ TEST(rawe_group_send__to_all_members)
         {10, 1280, 3, 1, 1, 2, 2, 2},
         {10, 1280, 3, 1, 1, 7, 7, 7},
         {20, 3000, 3, 1, 12, 12, 1, 1}, /* not at the top of the tree */
-        /* The end, all; all of all members, of which the tree is asked. */
+        /* The last frames; all frames, by one member or by all: the STATUS tells them. */
         {10, 1280, 8, 2, 1, 1, 1, 2},
         {10, 1280, 0, 10, 1, 1, 1, 10},
         {3, 0, 0, 1, 1, 2, 2, 2},
@@ -251,7 +251,7 @@ TEST(rawe_group_send__the_last_message_where_a_member_is_deaf)
     }
 }
 
-/** Of a burst it has heard the half; it lacks all that is sent after that, which is little. */
+/** A member that received half of a burst, and none of the few frames sent later, is not deaf. */
 TEST(rawe_group_send__no_last_message_where_the_half_is_heard)
 {
     start(4);
@@ -269,7 +269,7 @@ TEST(rawe_group_send__no_last_message_where_the_half_is_heard)
     assert_int_equal(group[0].deaf, RAWE_GROUP_ALL);
 }
 
-/** It requests the same frames again and again, and hears all others. */
+/** The member requests the same frames again and again, but receives all others. */
 TEST(rawe_group_send__no_last_message_where_repairs_are_lost)
 {
     start(4);
@@ -288,8 +288,7 @@ TEST(rawe_group_send__no_last_message_where_repairs_are_lost)
     assert_int_equal(group[0].deaf, RAWE_GROUP_ALL);
 }
 
-/** A field of a frame that member 0 would accept is changed. */
-/** What is forged: a frame, or a control message of member `from`; and what counts that. */
+/** A forged frame, or a forged control message of member `from`, and the counter of the drop. */
 struct forgery {
     uint32_t from; /**< 0: a frame */
     struct rawe_group_header frame;
@@ -335,7 +334,7 @@ TEST(rawe_group_receive__forgeries_are_counted)
         FRAME(0, 1, ID + 1, first, 16, 0, dropped_group),
         FRAME(0, 1, ID, first + 16, 16, 0, dropped_outside),
         FRAME(0, 1, ID, first - 1, 16, 0, duplicates),
-        /* Batches of a frame. */
+        /* Batches of one frame. */
         FRAME(RAWE_GROUP_FLAG_SHARED, 1, ID, first, 16, 8, dropped_decode),
         FRAME(0, 1, ID, first, 7, 8, dropped_decode),
         FRAME(0, 3, ID, first, 16, 8, dropped_member),
@@ -362,7 +361,7 @@ TEST(rawe_group_receive__forgeries_are_counted)
         CONTROL(2, ACK, 1, first, dropped_member),
         CONTROL(2, WAIT, 1, first, dropped_member),
         CONTROL(1, STATUS, 1, first + 17, dropped_outside),
-        /* Not from its root; too far; pieces that there are not. */
+        /* Not from the root; beyond the window; pieces beyond the end of the frame. */
         REPAIR(2, 1, first, 8, 0, 8, dropped_member),
         REPAIR(1, 1, first + 16, 8, 0, 8, dropped_outside),
         REPAIR(1, 1, first, 8, 1, 0, dropped_decode),
@@ -384,7 +383,7 @@ TEST(rawe_group_receive__forgeries_are_counted)
     }
 }
 
-/** One that is taken; the second part then claims to be of another message. */
+/** After an accepted first part, a second one claims to belong to another message. */
 TEST(rawe_group_receive__a_part_of_another_message)
 {
     const uint32_t first = FIRST;
@@ -397,7 +396,7 @@ TEST(rawe_group_receive__a_part_of_another_message)
     assert_int_equal(counted[0].dropped_fragment, 2);
     assert_int_equal(net.got_bytes[0][1], 8);
     assert_null(group[0].members[1].stream->stored);
-    /* What it took the place of is still wanted. */
+    /* The genuine second part is still accepted. */
     forge(0, (struct rawe_group_header){0, 1, 8, ID, first + 1, 16, 0}, data + 8);
     assert_int_equal(net.got_bytes[0][1], 16);
 }

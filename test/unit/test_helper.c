@@ -33,7 +33,7 @@
 #define PATIENCE_MS 30000
 #define THREADS 8u
 
-/** What the program that is started does. */
+/** Behavior of the started program. */
 enum conduct {
     GRANT,
     GRANT_NOTHING,
@@ -50,11 +50,11 @@ enum conduct {
     FAIL_FIRST, /**< the first helper of a test ends without an answer, the next grants */
 };
 
-/* ---- in the program that is started ---- */
+/* ---- in the started program ---- */
 
 extern char **environ;
 
-/** Is it as alone as it should be: one descriptor, blocked signals, no environment? */
+/** Returns true if it has one descriptor, blocked signals and no environment. */
 static bool is_alone(void)
 {
     sigset_t mask;
@@ -83,7 +83,7 @@ static void send_answer(struct rawe_helper_answer answer, size_t answer_bytes, u
     (void)sendmsg(STDIN_FILENO, &message, MSG_NOSIGNAL);
 }
 
-/** Of the test `owner`, a process. */
+/** Return the path of a file of the test whose process is `owner`. */
 static const char *file_of(const char *format, uint32_t owner)
 {
     static char path[PATH_MAX];
@@ -327,7 +327,7 @@ TEST(ask__is_not_noticed_by_the_program)
     struct sigaction before;
     sigset_t mask, mask_after;
 
-    memset(&mask, 0, sizeof mask); /* of which the C library uses a part */
+    memset(&mask, 0, sizeof mask); /* the C library fills only part of them */
     memset(&mask_after, 0, sizeof mask_after);
     assert_int_equal(sigaction(SIGCHLD, &count, &before), 0);
     assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &mask), 0);

@@ -303,7 +303,7 @@ TEST(rawe_interface_is_back__under_another_index_only)
     strcpy(now.name, "eth2");
     assert_false(rawe_interface_is_back(&lost, &now));
     strcpy(now.name, "eth1");
-    lost.index = 1; /* lo: it is there, renamed */
+    lost.index = 1; /* the interface exists under another name */
     assert_false(rawe_interface_is_back(&lost, &now));
 }
 

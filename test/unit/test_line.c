@@ -219,7 +219,7 @@ TEST(rawe_line_arrived__a_window_that_begins_in_the_future_is_dropped)
     assert_rate(200);
 }
 
-/** Another process may have written anything there. */
+/** Another process may have written any value to the shared page. */
 TEST(rawe_line_mbps__what_is_shared_may_be_wrong)
 {
     memset(&host, 0xff, sizeof(host));

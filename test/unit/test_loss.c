@@ -216,7 +216,7 @@ TEST(rawe_reorder_window_ns__a_pause_is_no_round_trip)
     reorder.steps = 20;
     assert_in_range(rawe_reorder_window_ns(&reorder, 50 * UNIT_US, &rtt), 1 * UNIT_MS,
                     11 * UNIT_MS);
-    /* Who wants more gets it. */
+    /* A longer configured window is kept. */
     assert_true(rawe_reorder_window_ns(&reorder, 50 * UNIT_MS, &rtt) >= 50 * UNIT_MS);
 }
 

@@ -150,7 +150,7 @@ TEST(rawe_peer_send_copy__failed)
     assert_true(unit_peer_drained());
 }
 
-/** Both ends of both lanes have failed, the one that was not open yet, too. */
+/** Both lanes fail at both ends, including the lane that was not open yet. */
 TEST_WITH(unconnected, rawe_peer_give_up__tells_the_peer)
 {
     unit_peer_connect_lane(RAWE_LANE_EXPRESS);
@@ -204,17 +204,17 @@ TEST(rawe_peer_send__copied_is_complete_at_once)
     assert_int_equal(one->completed + one->released, 0);
 }
 
-/** A first message that is not sent before it is known that batches pass. */
+/** Length of a first message that needs validated batches. */
 #define VALIDATING_BYTES 20000u
 
-/** It is known that batches pass. */
+/** Let batches be validated. */
 static void validate(void)
 {
     unit_peer_send(VALIDATING_BYTES, true);
     unit_peer_finish();
 }
 
-/** It waits, and is complete in the end: `released` as well if that comes of itself. */
+/** Assert that a message is queued, then completes; `released`: it is released as well. */
 static void assert_completes_late(const struct sent *one, bool released)
 {
     assert_int_equal(one->result, RAWE_PEER_QUEUED);
@@ -455,7 +455,7 @@ static void assert_works(void)
 
 static const struct unit_fixture with_rails = {rails_set_up, rails_stop};
 
-/** What the rails carry on the connections that prefer them. */
+/** Assert the payload limits of the connections that prefer rails 0, 1 and 2. */
 static void assert_carries(uint32_t first_bytes, uint32_t second_bytes, uint32_t third_bytes)
 {
     assert_int_equal(rails_conn(0, 0, RAWE_LANE_EXPRESS)->path.payload_max_bytes, first_bytes);
@@ -463,7 +463,7 @@ static void assert_carries(uint32_t first_bytes, uint32_t second_bytes, uint32_t
     assert_int_equal(rails_conn(0, 2, RAWE_LANE_EXPRESS)->path.payload_max_bytes, third_bytes);
 }
 
-/** Those that have come from elsewhere would stall there: nothing else tells them. */
+/** Connections that moved to the route would stall there: they learn the limit only from it. */
 TEST_WITH(with_rails, rawe_peer_set_payload_max__of_all_that_use_the_route)
 {
     connect_all();
@@ -506,7 +506,7 @@ static void note_get_done(struct rawe_operation *operation, enum rawe_status sta
     get->status = status;
 }
 
-/** It is its caller's again, who uses it for something else. */
+/** Reuse the memory of the operation, as a caller may. */
 static void overwrite(struct rawe_operation *operation, enum rawe_status status)
 {
     note_get_done(operation, status);
@@ -539,7 +539,7 @@ static unsigned under_way(void)
     return peer.engine->operations.in_use;
 }
 
-/** Node 0's connections of `peer` are up; others are not to be. */
+/** Filter: open no further connection. */
 static bool drop_connects(struct unit_net *of, const struct net_frame *frame)
 {
     return frame->header.type != RAWE_FRAME_CONNECT;
@@ -579,7 +579,7 @@ static void use_link(void)
     peer.engine->pull.gets.limit->used_ns = UINT64_MAX / 2;
 }
 
-/** Two of the other peer have asked for more than may be on its way. */
+/** Start two GETs of the other peer, which exceed the limit, and one of this peer. */
 static struct get *begin_behind_others(void)
 {
     begin(&other, GET_BYTES);
@@ -596,7 +596,7 @@ TEST_WITH(with_other, rawe_peer_operate__may_be_done_before_it_returns)
     assert_int_equal(begin_with(&peer, GET_BYTES, overwrite)->status, RAWE_STATUS_FAILED);
 }
 
-/** Who is told that it cannot be begun need not wait for its end. */
+/** After a refusal, the caller need not wait for completion. */
 TEST_WITH(with_other, rawe_peer_operate__without_memory_for_the_connection)
 {
     const struct rawe_peer_config config = unit_peer_config();
@@ -611,7 +611,7 @@ TEST_WITH(with_other, rawe_peer_operate__without_memory_for_the_connection)
     rawe_peer_close(&third);
 }
 
-/** Node 0 shares with another process of its host, which is returned. */
+/** Let node 0 share its budget with another process of its host. Returns that one's budget. */
 static struct rawe_budget share_with_another(void)
 {
     static struct rawe_budget_host host;
@@ -623,7 +623,7 @@ static struct rawe_budget share_with_another(void)
     return process;
 }
 
-/** Another process of the host has asked for as much as may be on its way; none of its comes. */
+/** Another process of the host has the whole limit outstanding, and receives nothing. */
 TEST_WITH(with_other, rawe_peer_operate__waits_for_other_processes)
 {
     struct rawe_budget process = share_with_another();
@@ -633,7 +633,7 @@ TEST_WITH(with_other, rawe_peer_operate__waits_for_other_processes)
     use_link();
     unit_run(&net, patience_ns / 2, 10 * UNIT_US);
     assert_int_equal(get->operation.asked_bytes, 0);
-    /* Another 1000 bytes have come, so it gets no turn before they are old, too. */
+    /* Another 1000 bytes are outstanding: no turn before these are old. */
     rawe_budget_take_off(&process, 1000);
     rawe_budget_asked(&process, 1000, net.now_ns);
     unit_run(&net, patience_ns * 3 / 4, 10 * UNIT_US);
@@ -643,7 +643,7 @@ TEST_WITH(with_other, rawe_peer_operate__waits_for_other_processes)
     assert_int_equal(get->status, RAWE_STATUS_DONE);
 }
 
-/** What it asks for itself, other processes see until it has come. */
+/** Other processes see our outstanding bytes until they arrive. */
 TEST_WITH(with_other, rawe_peer_operate__tells_other_processes)
 {
     struct rawe_budget process = share_with_another();
@@ -653,7 +653,7 @@ TEST_WITH(with_other, rawe_peer_operate__tells_other_processes)
     assert_int_equal(rawe_budget_others(&process, net.now_ns).bytes, 0);
 }
 
-/** Nothing comes from the other peer, so it has its turn. */
+/** The other peer sends nothing, so this one has its turn. */
 TEST_WITH(with_other, rawe_peer_begin_waiting__a_peer_that_does_not_run_holds_up_no_other)
 {
     struct get *get = begin_behind_others();
@@ -721,7 +721,7 @@ TEST_WITH(with_other, rawe_peer_begin_waiting__a_piece_is_refused)
     assert_int_equal(get->operation.refusal, RAWE_REFUSAL_UNKNOWN);
 }
 
-/** A piece that cannot be asked for is given back: the leak sanitizer watches. */
+/** A piece that cannot be requested is freed: the leak sanitizer checks. */
 TEST_WITH(with_other, rawe_peer_begin_waiting__a_piece_that_finds_no_room_waits_on)
 {
     begin(&other, SHORT_BYTES);

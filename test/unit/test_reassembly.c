@@ -86,7 +86,7 @@ TEST(rawe_buffer_take_urgent__beyond_the_limit)
     assert_non_null(buffers[8]);
     assert_int_equal(pool.allocated, 9);
     assert_null(rawe_buffer_take(&pool));
-    /* Back to the limit first, or others would live on what was meant for the urgent. */
+    /* Freed first, so that others cannot use the memory meant for urgent ones. */
     rawe_buffer_give(&pool, buffers[3]);
     assert_int_equal(pool.allocated, 8);
     assert_null(rawe_buffer_take(&pool));
@@ -172,7 +172,7 @@ TEST(rawe_reassembly_clear__gives_all_buffers_back)
     rawe_reassembly_clear(&reassembly, &pool, 0);
     rawe_buffer_pool_free(&pool);
     assert_int_equal(pool.allocated, 0);
-    /* What was half there is forgotten, and numbers begin again. */
+    /* Incomplete messages are forgotten, and numbers begin again. */
     assert_int_equal(reassembly.next, 0);
     assert_int_equal(add(0, 500, 500, 1000), RAWE_REASSEMBLY_TAKEN);
 }

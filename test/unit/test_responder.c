@@ -31,7 +31,7 @@ static struct memory_port {
     uint8_t last_to[RAWE_MAC_BYTES], last_from[RAWE_MAC_BYTES];
 } memory = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static uint64_t token = 5; /**< of what comes: that of the last PING sent, if there was one */
+static uint64_t token = 5; /**< in frames that arrive; once a PING was sent, its token */
 
 static const uint8_t own_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
 static const uint8_t peer_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 2};
@@ -174,7 +174,7 @@ static void await_handled(uint64_t frames)
         const struct rawe_responder_counters now = counters();
         if (now.pings_answered + now.probes_seen + now.pongs_unknown + now.pongs_matched ==
             frames) {
-            pthread_mutex_lock(&memory.lock); /* what was sent can be read from here on */
+            pthread_mutex_lock(&memory.lock); /* then the frames sent can be read */
             pthread_mutex_unlock(&memory.lock);
             return;
         }
@@ -306,7 +306,7 @@ int __wrap_rawe_service_add(struct rawe_service *to, struct rawe_service_source 
     return status;
 }
 
-/** Of an earlier life of MPI peers know the address: they may ask at once. */
+/** Peers know the address from an earlier life of MPI, and may ask at once. */
 TEST_WITH(unit_no_fixture, rawe_responder_start__its_duty_may_use_it_from_the_first_call_on)
 {
     const struct rawe_responder_duty duty = {.service = see};

@@ -93,7 +93,7 @@ TEST(rawe_sendqueue_replaced__stays_in_its_place)
     assert_false(rawe_sendqueue_framed(&queue, 120));
     sends[0].pieces[0].len_bytes = 9;
     sends[0].piece_count = 1;
-    rawe_sendqueue_replaced(&queue, &sends[0]); /* what was in frames has arrived */
+    rawe_sendqueue_replaced(&queue, &sends[0]); /* its frames have arrived */
     assert_queue(0, 3, 28);
     assert_true(sends[0].framed_bytes == 0);
 }
@@ -107,7 +107,7 @@ static struct rawe_send *split(struct rawe_send *send)
     return rests_taken < rests_allowed ? &rests[rests_taken++] : NULL;
 }
 
-/** Push a PUT of `len_bytes`, of which `framed_bytes` are in frames then. */
+/** Push a PUT of `len_bytes`, and put its first `framed_bytes` into frames. */
 static struct rawe_send *push_put(unsigned index, size_t len_bytes, size_t framed_bytes)
 {
     struct rawe_send *send = &sends[index];
@@ -163,7 +163,7 @@ TEST(rawe_sendqueue_move__splits_where_the_rest_begins)
 
 TEST(rawe_sendqueue_move__makes_no_short_parts)
 {
-    /* What would go is too short, and stays; what would stay is, and goes. */
+    /* A part too short to move stays; a rest too short to stay moves, too. */
     rests_allowed = 4;
     push_put(0, 1000, 0);
     assert_true(rawe_sendqueue_move(&other_queue, &queue, 99, GRAIN_BYTES) == 0);
@@ -206,7 +206,7 @@ TEST(rawe_sendqueue_move__without_memory)
     assert_queues(1000, 1000);
 }
 
-/* Long replies, and what passes them. */
+/* Long replies, and messages that pass them. */
 
 #define REPLY_BYTES 50000u
 
@@ -252,7 +252,7 @@ TEST(rawe_sendqueue_push__messages_pass_long_replies)
     ASSERT_ORDER(5, 0, 1, 4);
 }
 
-/** A connection that has ended is used again: nothing refers to what was queued before. */
+/** A connection that has ended is used again: no reference to earlier sends is left. */
 TEST(rawe_sendqueue_clear__the_queue_can_be_appended_to)
 {
     push_message(0, 100);

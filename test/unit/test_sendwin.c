@@ -104,7 +104,7 @@ static void sack(unsigned index, unsigned count, struct rawe_ack *ack)
     rawe_sendwin_sack(&window, window.una, bitmap, sizeof(bitmap), ack);
 }
 
-/** What becomes of a sequence number. */
+/** State of a sequence number. */
 enum segment_state { WAITING, SENT, SACKED, LOST };
 
 static enum segment_state state_of(uint32_t sequence)
@@ -119,7 +119,7 @@ static enum segment_state state_of(uint32_t sequence)
     return (frame->arrived & segment) != 0 ? SACKED : SENT;
 }
 
-/** The window's counts are these, and are those of its frames' states. */
+/** Assert the window's counts, and that they agree with the states of its frames. */
 static void assert_counts(unsigned in_flight, unsigned to_transmit, unsigned sacked)
 {
     unsigned counts[LOST + 1] = {0};
@@ -182,7 +182,7 @@ TEST(rawe_sendwin_reset__forgets_the_evidence)
     assert_int_equal(window.next, 1000);
     assert_int_equal(window.transmit_from, 1000);
     assert_false(window.evidence_is_probe);
-    /* What is sent now with an older time is not overtaken by what was delivered before. */
+    /* A frame sent now with an older time is not overtaken by earlier deliveries. */
     rawe_sendwin_enter(&window, &frames[5]);
     assert_int_equal(frames[5].sequence, 1000);
     transmit_all(NOW - US);
@@ -553,7 +553,7 @@ TEST(rawe_sendwin_sack__of_a_segment_resent_after_others_of_its_batch)
 
 static struct rawe_txframe_pool pool;
 
-/** Take taken of a size until there are none. Returns how many, linked through `next`. */
+/** Take frames of a size until none is left. Returns their number; they are linked by `next`. */
 static unsigned drain(size_t payload_bytes, struct rawe_txframe **list)
 {
     unsigned count = 0;
@@ -596,7 +596,7 @@ static void seconds(unsigned count)
     }
 }
 
-/** Memory that a burst to many slow peers took. */
+/** A burst to many slow peers takes memory for a while only. */
 TEST_WITH(with_pool, rawe_txframe_pool_trim__gives_back_what_a_burst_took)
 {
     static const size_t sizes[] = {10, COPY_MAX_BYTES};
@@ -618,7 +618,7 @@ TEST_WITH(with_pool, rawe_txframe_pool_trim__gives_back_what_a_burst_took)
         give_all(most);
         assert_true(pool.allocated >= 5000); /* the next burst may follow at once */
         seconds(5);
-        /* Each of the taken in use holds its slab. */
+        /* Each frame in use holds its slab. */
         assert_in_range(pool.allocated, 10, 10 * 64);
         give_all(some);
         seconds(5);
@@ -626,7 +626,7 @@ TEST_WITH(with_pool, rawe_txframe_pool_trim__gives_back_what_a_burst_took)
     }
 }
 
-/** One slab of each size is had whatever the limit: also after all of that size were given back. */
+/** One slab of each size is allowed beyond the limit, also after all of that size were freed. */
 TEST_WITH(with_pool, rawe_txframe_pool_trim__a_size_that_was_given_back_is_had_again)
 {
     struct rawe_txframe *small = NULL, *large = NULL;

@@ -303,7 +303,7 @@ TEST(add__refuses_what_cannot_be_waited_for)
     assert_null(one.source.service);
 }
 
-/** Under SCHED_FIFO, on one processor, which it does not leave: as a rank that polls. */
+/** Poll under SCHED_FIFO, bound to one processor, as a rank may. */
 static void *poll_main(void *context)
 {
     const struct sched_param first = {.sched_priority = 1};
@@ -345,7 +345,7 @@ TEST(start__is_not_starved_by_a_rank_with_real_time_priority)
     assert_true(served);
 }
 
-/** The nice value of a thread that has taken the least one, as far as it may. */
+/** Lower this thread's nice value as far as permitted, and store it in `value`. */
 static void *take_least(void *value)
 {
     (void)setpriority(PRIO_PROCESS, 0, -20);
@@ -353,15 +353,14 @@ static void *take_least(void *value)
     return NULL;
 }
 
-/** The same of one that has adjusted its share until it took the least one, or may not. */
+/** As take_least, but rawe_service_adjust_share() lowers it, unless that is not permitted. */
 static void *adjust_share(void *value)
 {
     struct rawe_service_share share = {0};
 
     while (!share.raised && !share.denied && !share.unknown) {
         rawe_service_adjust_share(&share);
-        usleep(
-            10000); /* beside other processes it goes on: this one sleeps, and waits for nothing */
+        usleep(10000); /* the main thread sleeps as well: it never waits for a processor */
     }
     *(int *)value = getpriority(PRIO_PROCESS, 0);
     return NULL;

@@ -1,11 +1,11 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe-socket-helper: which requests it takes, and what its access list means. The whole
+ * Tests of rawe-socket-helper: which requests it accepts, and what its access list means. The whole
  * program, with its capability: test/lab/tests/test_privilege.py.
  */
 
-/* First, as it says which extensions of the C library it wants. */
+/* Included first, because it defines the C library's feature macros. */
 int helper_main(void);
 #define main helper_main
 #include "rawe-socket-helper.c"
@@ -106,7 +106,7 @@ TEST(check_request__refuses_other_lengths)
     assert_int_equal(check_request(&request, SIZE_MAX), RAWE_HELPER_BAD_REQUEST);
 }
 
-/** Its length may differ, too. */
+/** Requests of other versions may have another length. */
 TEST(check_request__recognizes_other_versions)
 {
     struct rawe_helper_request request = link_request();
@@ -317,7 +317,7 @@ void syslog(int priority, const char *format, ...)
     }
 }
 
-/** What is not granted need not wait for a log that is busy. */
+/** Only grants wait for a busy log. */
 TEST(converse__a_refusal_does_not_wait_for_the_log)
 {
     const struct rawe_helper_request request = link_request();

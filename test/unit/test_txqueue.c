@@ -83,7 +83,7 @@ TEST(poll__fits_the_rate)
     }
 }
 
-/** What is taken between two polls says nothing; nor does less than what fills the queue. */
+/** Data accepted between two polls, or a queue that is not full, gives no measurement. */
 TEST(poll__measures_between_two_polls_with_nothing_taken)
 {
     rawe_txqueue_full(&queue, 200000, now_ns);

@@ -9,9 +9,7 @@
 #include "base/rawe_wire.h"
 #include "unit_test.h"
 
-/**
- * Initializers of a header each of whose bytes is known by its place; payload_bytes is left out.
- */
+/** Initializers of a header in which misplaced bytes show; payload_bytes is left out. */
 #define UNIT_SAMPLE_HEADER                                                                  \
     .type = RAWE_FRAME_BULK, .flags = RAWE_FLAG_ACK_NOW | RAWE_FLAG_RESENT, .port = 0x1234, \
     .key = 0x89ABCDEF, .connection_id = 0xFFF00001, .sequence = 0xFFFFFFFE,                 \
@@ -33,7 +31,7 @@ static const struct rawe_batch batch_sample = {
     .frames = 5,
 };
 
-/** The same of a PUT. */
+/** Five frames from the middle of a PUT. */
 static const struct rawe_batch put_sample = {
     .header = {UNIT_SAMPLE_HEADER},
     .fragment = {.kind = RAWE_FRAGMENT_PUT,
@@ -55,7 +53,7 @@ static const struct rawe_group_header group_sample = {
     .segment_bytes = SAMPLE_SEGMENT_BYTES,
 };
 
-/** A copy of `bytes` with nothing behind it; free it. */
+/** Return a copy of `bytes` in memory of exactly that length; the caller frees it. */
 static uint8_t *unit_exactly(const uint8_t *bytes, size_t len_bytes)
 {
     uint8_t *copy = malloc(len_bytes != 0 ? len_bytes : 1);
@@ -67,8 +65,8 @@ static uint8_t *unit_exactly(const uint8_t *bytes, size_t len_bytes)
     return copy;
 }
 
-/* What each structure of fixed length has in common: a layout, and decoders that look at lengths,
- * version, type and flags in the same way. */
+/* Structures of fixed length: each has a layout, and a decoder that checks lengths, version, type
+ * and flags. */
 
 #define CODEC(name_, ...)                                                                        \
     static void encode_##name_(uint8_t *out, const void *from)                                   \
@@ -80,7 +78,7 @@ static uint8_t *unit_exactly(const uint8_t *bytes, size_t len_bytes)
         return rawe_##name_##_decode(to, in, __VA_ARGS__);                                       \
     }
 
-/** Of a packet of a batch. */
+/** Return the length of a packet's header within its first `len_bytes`. */
 static size_t head_bytes(size_t len_bytes)
 {
     return len_bytes < RAWE_BATCH_HEADER_BYTES ? len_bytes : RAWE_BATCH_HEADER_BYTES;
@@ -99,13 +97,13 @@ enum { STRUCTURE_BYTES_MAX = RAWE_BATCH_HEADER_BYTES, PAYLOAD_BYTES_MAX = 5000 }
 static const struct structure {
     void (*encode)(uint8_t *out, const void *from);
     enum rawe_decode_result (*decode)(void *to, const uint8_t *in, size_t len_bytes);
-    const void *sample; /**< each of its bytes is known by its place */
-    const char *bytes;  /**< the same as it is sent, in headers without the version */
+    const void *sample; /**< misplaced bytes of it show */
+    const char *bytes;  /**< encoding of the sample; in headers, without the version */
     size_t len_bytes;
-    size_t payload_bytes; /**< that the sample has behind it */
-    /* Of headers, in which version and type stand there, and flags behind them. */
+    size_t payload_bytes; /**< length of the sample's payload */
+    /* Headers only: offset of version and type; the flags follow. */
     unsigned version_at, first_type, end_type, flags;
-    size_t behind_bytes; /**< that every one has behind its payload, and among payload_bytes */
+    size_t behind_bytes; /**< checksum after the payload, included in payload_bytes */
 } structures[] = {
     {encode_header, decode_header,
      &(const struct rawe_header){UNIT_SAMPLE_HEADER, .payload_bytes = 0x0203},
@@ -168,7 +166,7 @@ static const struct structure {
 
 #define STRUCTURES (sizeof(structures) / sizeof(structures[0]))
 
-/** Room for any of them. */
+/** Memory for any of these structures. */
 union decoded {
     struct rawe_header header;
     struct rawe_group_header group;
@@ -213,7 +211,7 @@ TEST(rawe_decode__every_short_length)
     for (const struct structure *one = structures; one != structures + STRUCTURES; one++) {
         uint8_t bytes[STRUCTURE_BYTES_MAX + PAYLOAD_BYTES_MAX] = {0};
         union decoded decoded;
-        /* Less data is another packet of the batch. */
+        /* With less data, a batch's header is that of a shorter packet. */
         size_t whole_bytes = one->len_bytes + (one->version_at != 0 ? 0 : one->payload_bytes);
         one->encode(bytes, one->sample);
         for (size_t len_bytes = 0; len_bytes < whole_bytes; len_bytes++) {
@@ -302,7 +300,7 @@ static enum rawe_decode_result decode_fragment(const uint8_t *bytes, size_t len_
     enum rawe_decode_result result = rawe_fragment_decode(fragment, &cursor, copy + len_bytes);
     *used = (size_t)(cursor - copy);
     if (result == RAWE_DECODE_OK) {
-        /* Data must be readable to its last byte, and the cursor must make way inside. */
+        /* The data must be readable to its last byte, and the cursor must advance within it. */
         assert_true(fragment->data >= copy &&
                     fragment->data + fragment->data_bytes <= copy + len_bytes);
         assert_true(*used > 0 && *used <= len_bytes);
@@ -571,7 +569,7 @@ static enum rawe_decode_result pass(const struct rawe_batch *batch, size_t data_
     return rawe_batch_decode(decoded, bytes, sizeof(bytes), data_bytes);
 }
 
-/** However a batch is cut and merged, each packet's frames are where they were. */
+/** Each packet of a batch that was cut and merged decodes to the right frames. */
 TEST(rawe_batch_decode__every_part_of_a_batch)
 {
     const struct rawe_batch *const batches[] = {&batch_sample, &put_sample};
@@ -645,7 +643,7 @@ TEST(rawe_batch_decode__lengths)
     } cases[] = {
         {5, 1000, 0, 0, 0},
         {5, 1000, 0, 999, 0},  /* a short frame that is not the last */
-        {5, 1000, 0, 3001, 0}, /* the same behind others */
+        {5, 1000, 0, 3001, 0}, /* ... after others */
         {5, 1000, 0, 5001, 0}, /* more frames than there are */
         {5, 1000, 1500, 1000, 0},
         {5, 1000, 5000, 1000, 0},
@@ -706,7 +704,7 @@ TEST(rawe_batch_decode__parts_must_lie_in_their_message)
     }
 }
 
-/** Encode that, change a byte, and decode it as a packet at an offset. */
+/** Encode group_sample, change a byte, and decode it as a packet at an offset. */
 static enum rawe_decode_result pass_group(struct rawe_group_header *decoded, uint32_t at_bytes,
                                           size_t data_bytes, unsigned byte, uint8_t value)
 {

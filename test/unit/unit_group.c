@@ -149,7 +149,7 @@ void tear_down(void)
     }
 }
 
-/** What a root lets go, all members have delivered. */
+/** Assert that all members have delivered the frames that the root has released. */
 static void check(uint32_t root)
 {
     for (uint32_t i = 0; i < config.members; i++) {
@@ -200,7 +200,7 @@ static void merge(const struct in_flight *flight, uint32_t at_bytes, uint32_t en
     come(to, true, head, sizeof(head), data_of, len_bytes);
 }
 
-/** A batch is cut, and what is not lost of it is merged again. */
+/** Cut a batch into frames, lose some, and merge adjacent ones that are left. */
 static void arrive_batch(const struct in_flight *flight, uint32_t to)
 {
     const uint32_t total_bytes = flight->header.payload_bytes;

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What the tests of connections begin with: see unit_pair.h.
+ * The start of the tests of connections: see unit_pair.h.
  */
 #include "unit_pair.h"
 

@@ -187,7 +187,7 @@ void rails_stop(void)
 {
     for (unsigned i = 0; i < 2; i++) {
         struct rails_host *host = &rails.host[i];
-        /* One interface after the other, as a process finalizes. */
+        /* Interfaces are closed one by one, as in MPI_Finalize. */
         for (unsigned rail = 0; rail < RAILS; rail++) {
             rawe_peer_close(&host->nic[rail].peer);
             net_engine_stop(&host->nic[rail].engine);
