@@ -74,14 +74,6 @@ static void discover(struct rawe_responder *responder, struct way *ways, unsigne
     }
 }
 
-/** Drop frames that arrive at rb0 and match `rule`, an nft expression. */
-static void drop_at_b(const char *rule)
-{
-    fixture_run("nft add table netdev t && nft 'add chain netdev t c { type filter hook ingress "
-                "device rb0 priority 0; }' && nft 'add rule netdev t c %s drop'",
-                rule);
-}
-
 TEST(discover__full_size_passes)
 {
     static const uint32_t mtus[] = {1500, 9000, 65000};
@@ -113,29 +105,6 @@ TEST(discover__over_loopback)
     discover(a, &way, 1, 10 * SECOND_NS);
     assert_int_equal(way.path.mtu_passed_bytes, 65536);
     net = veth;
-}
-
-/** A switch that swallows large frames silently. */
-TEST(discover__finds_the_largest_size_that_passes)
-{
-    static const struct {
-        const char *rule;
-        uint32_t passes;
-    } cases[] = {
-        {"meta length > 8999", 8996}, {"meta length > 4050", 4000}, {"meta length > 1500", 1500},
-        {"meta length > 1499", 1496}, {"meta length > 600", 576},
-    };
-
-    start_with(9000);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct way way = to(&net.b, 9000);
-
-        drop_at_b(cases[i].rule);
-        discover(a, &way, 1, 30 * SECOND_NS);
-        fixture_run("nft delete table netdev t");
-        assert_true(way.path.reachable);
-        assert_int_equal(way.path.mtu_passed_bytes, cases[i].passes);
-    }
 }
 
 /** An indirect check finds the process, but no MTU. */

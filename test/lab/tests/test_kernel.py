@@ -19,8 +19,6 @@ from conftest import (
 )
 from test_helper import as_nobody
 
-from rawelab import offloads
-
 # Accept answers, and refuse all other TCP with a RST.
 STATEFUL = """
 table inet filter {
@@ -181,23 +179,6 @@ def test_batches_are_cut_and_frames_merged(
         frames = (8 << 20) // MTU
         assert sent["out"][0] > frames, sent
         assert received["in"][0] < frames, received
-
-
-@pytest.mark.parametrize(
-    "nic, on, off",
-    [
-        ("plain", set(), {offloads.GRO_NAME, *offloads.CUTTING_NAMES}),
-        ("cut", {offloads.GRO_NAME}, offloads.CUTTING_NAMES),
-        ("whole", {"tcp-segmentation-offload"}, set()),
-    ],
-)
-def test_apply__on_hosts_and_switch(make_lab, nic, on, off):
-    lab = make_lab(hosts=3, nic=nic)
-    for host in lab.hosts:
-        for end in ((host.netns, "eth0"), (lab.namespaces[-1], host.nics[0].port)):
-            active = offloads.active(*end)
-            assert on <= active and not active & off
-            assert nic != "plain" or not active
 
 
 # A link accepts this much at once: a batch, or a few frames, fewer than a long message has. Its

@@ -282,10 +282,8 @@ static void order_of_one_sender(int per_rank, size_t limit)
 {
     int *next = calloc((size_t)verify.size, sizeof *next);
     struct sends sends;
-    uint64_t stream;
 
-    verify_step("ANY_SOURCE ANY_TAG, up to %zu bytes", limit);
-    stream = verify_step_number();
+    const uint64_t stream = verify_step("ANY_SOURCE ANY_TAG, up to %zu bytes", limit);
     sends = send_all(per_rank, stream, limit);
     for (int i = 0; i < sends.count; i++) {
         struct verify_buffer buffer = verify_buffer_new(limit);
@@ -354,11 +352,9 @@ static void unexpected(int count, size_t limit, bool backwards)
     int from = (verify.rank + verify.size - 1) % verify.size;
     struct verify_buffer *send = malloc(sizeof *send * (size_t)count);
     MPI_Request *requests = malloc(sizeof *requests * (size_t)count);
-    uint64_t stream;
 
-    verify_step("%d unexpected messages of up to %zu bytes%s", count, limit,
-                backwards ? ", fetched backwards" : "");
-    stream = verify_step_number();
+    const uint64_t stream = verify_step("%d unexpected messages of up to %zu bytes%s", count, limit,
+                                        backwards ? ", fetched backwards" : "");
     for (int i = 0; i < count; i++) {
         size_t size = size_of(stream, verify.rank, i, limit);
         int tag = backwards ? i : VERIFY_TAG;

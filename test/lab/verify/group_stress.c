@@ -18,10 +18,8 @@ static size_t flood_size(uint64_t stream, int source, int i, size_t limit)
 /* Send from all others to one rank, which receives with wildcards and checks the order. */
 static void flood(int victim, int per_rank, size_t limit)
 {
-    uint64_t stream;
-
-    verify_step("flood of rank %d, messages up to %zu bytes", victim, limit);
-    stream = verify_step_number();
+    const uint64_t stream =
+        verify_step("flood of rank %d, messages up to %zu bytes", victim, limit);
     if (verify.rank == victim) {
         int *next = calloc((size_t)verify.size, sizeof *next);
 
@@ -117,11 +115,9 @@ static void mixture(int count, size_t limit)
     struct verify_buffer *receive = calloc((size_t)count, sizeof *receive);
     MPI_Request *requests = malloc(sizeof *requests * (2 * (size_t)count + 1));
     MPI_Status *statuses = malloc(sizeof *statuses * (2 * (size_t)count + 1));
-    uint64_t stream;
     int mine = verify.rank + 1, sum = -1;
 
-    verify_step("%d messages up to %zu bytes", count, limit);
-    stream = verify_step_number() * 1000;
+    const uint64_t stream = verify_step("%d messages up to %zu bytes", count, limit) * 1000;
     for (int i = 0; i < 2 * count + 1; i++) {
         requests[i] = MPI_REQUEST_NULL;
     }
@@ -198,11 +194,10 @@ static void compute_amid(bool post_first, bool odd, bool even)
     MPI_Request requests[2 * LATE_MESSAGES];
     MPI_Status statuses[2 * LATE_MESSAGES];
     bool busy = verify.rank % 2 ? odd : even;
-    uint64_t stream;
 
-    verify_step("%s%s%s compute, receives posted %s", odd ? "odd" : "", odd && even ? " and " : "",
-                even ? "even" : "", post_first ? "before" : "after");
-    stream = verify_step_number();
+    const uint64_t stream = verify_step("%s%s%s compute, receives posted %s", odd ? "odd" : "",
+                                        odd && even ? " and " : "", even ? "even" : "",
+                                        post_first ? "before" : "after");
     for (int i = 0; i < LATE_MESSAGES; i++) {
         receive[i] = verify_buffer_new(late_size(stream, i));
         send[i] = verify_buffer_filled(late_size(stream, i), verify_id(verify.rank, to, i, 0));

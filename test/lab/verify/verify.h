@@ -137,8 +137,11 @@ void verify_diagnose(const void *data, size_t len, size_t bad, struct verify_id 
 
 /* --- steps, failure, counters (verify_report.c) --------------------------------------------- */
 
-/** Start a named step of a group; all ranks take the same steps. Part of the contents' key. */
-void verify_step(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/**
+ * Start a named step of a group; all ranks take the same steps. Returns its number, a part of the
+ * contents' key.
+ */
+uint64_t verify_step(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /** As verify_step, with a number given by the caller, for processes that joined later. */
 void verify_step_at(uint64_t number, const char *name);

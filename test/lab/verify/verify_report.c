@@ -36,14 +36,14 @@ void verify_group_enter(const char *name)
     alarm((unsigned)ceil(verify.timeout_seconds));
 }
 
-void verify_step(const char *format, ...)
+uint64_t verify_step(const char *format, ...)
 {
     va_list arguments;
 
     va_start(arguments, format);
     vsnprintf(step_name, sizeof step_name, format, arguments);
     va_end(arguments);
-    step_number++;
+    return ++step_number;
 }
 
 void verify_step_at(uint64_t number, const char *name)
