@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchlib import BenchError, Rejected, prepare, summary, transports
-from benchlib.cli import count, seconds
+from benchlib.cli import count, list_of, seconds
 from benchlib.driver import HOSTS_MOST, Case, Driver, Run
 from benchlib.page import Line, LineChart, size_text
 from benchlib.places import NICS
@@ -99,14 +99,6 @@ SUITES = {
         Part("collectives", IMB_COLLECTIVES, 2, 20),
     ),
 }
-
-
-def benchmark_named(name):
-    """Return the proper spelling of a benchmark. Raises ValueError if there is none."""
-    for benchmark in BENCHMARKS:
-        if benchmark.lower() == name.strip().lower():
-            return benchmark
-    raise ValueError(f"no benchmark is called {name!r}; there are: {', '.join(BENCHMARKS)}")
 
 
 def parts_of(suite, benchmarks=(), msglog=None):
@@ -298,13 +290,6 @@ def real_imb():
     return Path(found) if found else None
 
 
-def _benchmarks(text):
-    try:
-        return [benchmark_named(name) for name in text.split(",") if name.strip()]
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
 def _msglog(text):
     match = re.fullmatch(r"(?:(\d+):)?(\d+)", text)
     if not match or not int(match.group(1) or 0) <= int(match.group(2)) <= 30:
@@ -319,11 +304,6 @@ def _buffers(text):
     return number
 
 
-def _hosts_in(hostfile):
-    lines = hostfile.read_text(encoding="utf-8").splitlines()
-    return max(2, len([line for line in lines if line.split("#")[0].strip()]))
-
-
 def _collectives(options):
     """Returns true for the suite of collectives, which is also compared without multicast."""
     return options.suite == "collectives" and not options.benchmarks
@@ -332,7 +312,8 @@ def _collectives(options):
 def _groups(made, options):
     """Return (ranks, hosts) of each group; hosts is 0 if a hostfile decides."""
     if options.hostfile is not None:
-        hosts = _hosts_in(options.hostfile)
+        lines = options.hostfile.read_text(encoding="utf-8").splitlines()
+        hosts = max(2, len([line for line in lines if line.split("#")[0].strip()]))
         ranks = options.np or [hosts]
         if options.np is None and options.suite == "all":
             ranks = sorted({*(n for n in ALL_RANKS if n < hosts), hosts})
@@ -367,7 +348,12 @@ class ImbDriver(Driver):
     def add_options(self, parser):
         add = parser.add_argument
         add("--suite", choices=tuple(SUITES), default="default")
-        add("--benchmarks", type=_benchmarks, metavar="A,B", help="instead of a suite")
+        add(
+            "--benchmarks",
+            type=list_of(BENCHMARKS, "benchmark"),
+            metavar="A,B",
+            help="instead of a suite",
+        )
         add("--msglog", type=_msglog, metavar="LOW:HIGH", help="sizes 0, 2^LOW..2^HIGH")
         add("--time", type=seconds, help="most seconds for a size (default 0.02; with --rate 1)")
         add("--iterations", type=count, help="most repetitions of a size (default 1000)")

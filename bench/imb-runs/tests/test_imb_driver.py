@@ -70,7 +70,7 @@ def test_parse__hostfile_counts_its_lines(tmp_path):
 @pytest.mark.parametrize(
     ("argv", "complaint"),
     [
-        (["--benchmarks", "pong"], "no benchmark is called 'pong'"),
+        (["--benchmarks", "pong"], "pong is no benchmark"),
         (["--msglog", "9:3"], "is not LOW:HIGH"),
         (["--np", "1"], "no partner"),
         (["--receive-buffers", "1"], "not a number from 2 to 4096"),

@@ -297,13 +297,10 @@ def npb_result(output, case, names, needed=()):
 FLAGS = ("-O3", "-std=c11")
 
 
-def _newest(paths):
-    return max(path.stat().st_mtime for path in paths)
-
-
 def compile_mpi(target, sources, headers=(), extra=(), libraries=()):
     """Compile `target` with mpicc, unless it is newer than all its files. Returns `target`."""
-    if target.exists() and target.stat().st_mtime >= _newest([*sources, *headers]):
+    newest = max(path.stat().st_mtime for path in [*sources, *headers])
+    if target.exists() and target.stat().st_mtime >= newest:
         return target
     if shutil.which("mpicc") is None:
         raise BenchError("mpicc is not on PATH; install Debian's libopenmpi-dev")

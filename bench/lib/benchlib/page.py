@@ -21,10 +21,6 @@ def anchor(text):
     return re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", text.lower()).strip())
 
 
-def _cell(text):
-    return str(text).replace("|", "\\|").replace("\n", " ")
-
-
 class Page:
     """A report; blocks are shown in the order they were added."""
 
@@ -60,7 +56,10 @@ class Page:
 
     def _table(self, *lines):
         heads, rule, rows = lines
-        lines = [" | ".join(map(_cell, line)) for line in (heads, rule, *rows)]
+        lines = [
+            " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in line)
+            for line in (heads, rule, *rows)
+        ]
         self.blocks.append(
             "\n".join("| " + line + " |" if line != " | " else "| | |" for line in lines)
         )
@@ -146,11 +145,6 @@ def plots_available():
     return True
 
 
-def _colours(keys):
-    spare = iter(OTHER_COLOURS * len(keys))
-    return {key: INK if key == "baseline" else COLOURS.get(key) or next(spare) for key in keys}
-
-
 def _plain_ticks(axes):
     """Label a logarithmic y axis with enough plain numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
@@ -168,7 +162,7 @@ def _plain_ticks(axes):
 def draw_lines(axes, chart):
     from matplotlib.ticker import NullLocator
 
-    colours = _colours([line.key for line in chart.lines])
+    spare = iter(OTHER_COLOURS * len(chart.lines))
     drawn = False
     for line in chart.lines:
         points = [(x, y) for x, y in line.points if x > 0 and y > 0]
@@ -176,7 +170,7 @@ def draw_lines(axes, chart):
             axes.plot(
                 *zip(*points, strict=True),
                 "--" if line.dashed else "-",
-                color=colours[line.key],
+                color=INK if line.key == "baseline" else COLOURS.get(line.key) or next(spare),
                 marker=None if line.dashed else MARKERS.get(line.key, "."),
                 markersize=3.5,
                 linewidth=1.6,

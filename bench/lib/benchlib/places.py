@@ -5,6 +5,7 @@ about machine, hosts and rounds in a report."""
 import copy
 import os
 import platform
+import re
 import shlex
 import signal
 import subprocess
@@ -183,7 +184,7 @@ def place_of(options, hosts):
     build = options.build if (options.build / transports.COMPONENT).exists() else None
     if options.hostfile is None:
         return LabPlace({**options.shape, "hosts": hosts}, build)
-    if prepare.rawe_installed():
+    if "mca:btl:rawe:" in prepare.ompi_info(None):  # found without a path to it
         build = None
     return HostfilePlace(options.hostfile, options.interface, build, options.mpirun_args)
 
@@ -240,15 +241,6 @@ def _first_line(argv):
     return (done.stdout.splitlines() or ["unknown"])[0]
 
 
-def _processor():
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            models = [line.split(":", 1)[1].strip() for line in file if line[:10] == "model name"]
-    except OSError:
-        models = []  # no /proc
-    return models[0] if models else platform.machine()
-
-
 def _system():
     try:
         return platform.freedesktop_os_release().get("PRETTY_NAME", "unknown")
@@ -258,9 +250,11 @@ def _system():
 
 def machine():
     """Return facts about this machine: (name, value)."""
+    models = re.search(r"^model name\s*: (.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    processor = models[1] if models else platform.machine()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return [
-        ("Processor", f"{_processor()}, {os.cpu_count()} cores"),
+        ("Processor", f"{processor}, {os.cpu_count()} cores"),
         ("Memory", f"{memory:.0f} GiB"),
         ("System", _system()),
         ("Kernel", f"{platform.system()} {platform.release()}"),

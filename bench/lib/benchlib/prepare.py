@@ -66,7 +66,8 @@ def program(directory, name):
     return path
 
 
-def _ompi_info(component_path):
+def ompi_info(component_path):
+    """Return the listing of ompi_info, which also searches `component_path` if it is not None."""
     environment = dict(os.environ)
     if component_path is not None:
         path = f"{component_path}:SYSTEM_DEFAULT:USER_DEFAULT"
@@ -87,17 +88,12 @@ def _ompi_info(component_path):
     return done.stdout
 
 
-def rawe_installed():
-    """Returns true if Open MPI finds rawe without a path to it."""
-    return "mca:btl:rawe:" in _ompi_info(None)
-
-
 def missing_transports(transports, build_directory):
     """Return {transport that cannot run here: reason}."""
     libs = None
     if build_directory is not None and (build_directory / COMPONENT).exists():
         libs = (build_directory / COMPONENT).parent
-    listing = _ompi_info(libs)
+    listing = ompi_info(libs)
     reasons = {}
     for transport in transports:
         component = TRANSPORTS[transport][1]

@@ -302,21 +302,16 @@ def _peers(page, runs):
     """Add tables of the parts that compare more than two transports."""
     for part, wiring in (("transports-cut", "cut"), ("transports", "whole")):
         for run in runs:
-            lines, names = [], {}
-            for title, (key, found) in _lines(run, part, 2, PEER_ROWS).items():
-                lines.append((f"{title}, {key.metric.unit}", found))
-                names |= found
+            lines = _lines(run, part, 2, PEER_ROWS)
+            names = dict.fromkeys(name for _, found in lines.values() for name in found)
+            cells = [
+                [f"{title}, {key.metric.unit}"]
+                + [number(found[name].median if name in found else None) for name in names]
+                for title, (key, found) in lines.items()
+            ]
             if lines:
                 page.heading(f"{run.maker}, {wiring}", 3)
-                page.table(["workload", *names], _cells(lines, names))
-
-
-def _cells(lines, names):
-    """Return lines of a title and the medians of these transports."""
-    return [
-        [title, *(number(found[name].median if name in found else None) for name in names)]
-        for title, found in lines
-    ]
+                page.table(["workload", *names], cells)
 
 
 def results_page(runs):

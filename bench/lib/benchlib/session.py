@@ -25,12 +25,6 @@ RUNS = "runs.jsonl"
 RAW = "raw"
 
 
-def plan_digest(runs):
-    """Return a digest that is equal for plans of the same runs in the same order."""
-    text = json.dumps([[run.name, run.commands] for run in runs])
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _text_of(outcome):
     """Return the commands and the output of a run, for people."""
     parts = [*(f"$ {command}" for command in outcome.commands), outcome.output]
@@ -77,7 +71,8 @@ class Journal:
     def pin(self, runs):
         """Record the plan, or check that it equals the recorded one."""
         setup = self.setup()
-        digest = plan_digest(runs)
+        plan = json.dumps([[run.name, run.commands] for run in runs])
+        digest = hashlib.sha256(plan.encode()).hexdigest()
         if "plan" not in setup:
             self._write_setup({**setup, "plan": digest})
         elif setup["plan"] != digest:
@@ -173,12 +168,6 @@ def last_lines(outcome):
     return lines[-LAST_LINES:]
 
 
-def _failure_of(outcome, timeout):
-    if outcome.timed_out:
-        return f"no end within {timeout:g} s (--timeout)"
-    return f"mpirun ended with status {outcome.status}" if outcome.status else ""
-
-
 class Session:
     """The runs of a plan, made now or found in the journal."""
 
@@ -243,7 +232,11 @@ class Session:
 
     def _take(self, run, outcome, raw):
         """Record the result of a run."""
-        failure, result = _failure_of(outcome, self.options.timeout), None
+        failure, result = "", None
+        if outcome.timed_out:
+            failure = f"no end within {self.options.timeout:g} s (--timeout)"
+        elif outcome.status:
+            failure = f"mpirun ended with status {outcome.status}"
         try:
             result = self.driver.read(run, outcome, self.record.done)
         except Rejected as error:
@@ -312,14 +305,9 @@ class Progress:
         """Note that a run has ended, and print its failure, or `text` if it is not empty."""
         self.known(index, done.seconds)
         if done.failure:
-            self._say(failure_text(done))
+            self._say(f"FAILED: {describe(done.run)}: {done.failure}")
+            for line in done.last_lines:
+                self._say(f"    | {line}")
+            self._say(f"  its output: {done.raw}\n  repeat it with: {done.command}")
         elif text:
             self._say(f"    {text}")
-
-
-def failure_text(done):
-    """Describe a failed run, with its last lines and the command that repeats it."""
-    lines = [f"FAILED: {describe(done.run)}: {done.failure}"]
-    lines += [f"    | {line}" for line in done.last_lines]
-    lines += [f"  its output: {done.raw}", f"  repeat it with: {done.command}"]
-    return "\n".join(lines)
