@@ -51,13 +51,13 @@ class Overlap(RateProgram):
         self.title = f"{name} computes" if name != "both" else "both compute"
         self.metrics = (
             Metric("waiting", "time of a message, nobody computes", "us", False),
-            Metric("computing", "the same beside 40 ms of computing", "us", False),
+            Metric("computing", "the same during 40 ms of computing", "us", False),
         )
         if name in COLLECTIVES:
             self.title = f"MPI_I{name}"
             self.metrics = (
                 Metric("waiting", "time of the collective, nobody computes", "us", False),
-                Metric("overlap", "share of it beside computing (IMB-NBC)", "", True),
+                Metric("overlap", "its overlap with computing (IMB-NBC)", "", True),
             )
 
     def title_of(self, size):
@@ -96,7 +96,7 @@ class RatesDriver(CaseDriver):
     timeout = 120.0
     times_mpirun = False
     description = (
-        "Measure messages beside computing, messages out of several threads, and one-sided "
+        "Measure messages during computation, messages of several threads, and one-sided "
         "operations over raw Ethernet frames (rawe) against TCP."
     )
     epilog = (
