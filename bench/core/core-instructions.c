@@ -109,6 +109,11 @@ static uint64_t delivered(const struct core_net *net, enum pattern pattern)
     return sum;
 }
 
+static uint64_t frames_sent(const struct core_net *net)
+{
+    return net->nodes[0].engine.counters.frames_sent + net->nodes[0].engine.counters.acks_sent;
+}
+
 static bool parse(int argc, char **argv, enum pattern *pattern, uint32_t *peers, unsigned *rounds)
 {
     static const char *const names[] = {"pingpong", "out", "in"};
@@ -144,16 +149,14 @@ int main(int argc, char **argv)
     }
     run_rounds(&net, pattern, WARM_ROUNDS, false);
     uint64_t before = delivered(&net, pattern);
-    struct rawe_counters *counters = &net.nodes[0].engine.counters;
-    uint64_t frames = counters->frames_sent + counters->acks_sent;
+    uint64_t frames = frames_sent(&net);
     run_rounds(&net, pattern, rounds, true);
     uint64_t messages = delivered(&net, pattern) - before;
     if (messages != (uint64_t)rounds * peers * messages_in_turn(pattern)) {
         core_net_fail("not every message was delivered");
     }
     printf("core messages pattern=%s peers=%u messages=%llu frames=%llu resent=%llu\n", argv[1],
-           peers, (unsigned long long)messages,
-           (unsigned long long)(counters->frames_sent + counters->acks_sent - frames),
-           (unsigned long long)counters->frames_resent);
+           peers, (unsigned long long)messages, (unsigned long long)(frames_sent(&net) - frames),
+           (unsigned long long)net.nodes[0].engine.counters.frames_resent);
     return 0; /* exit frees everything */
 }
