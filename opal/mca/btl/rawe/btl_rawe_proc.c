@@ -317,12 +317,12 @@ unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_pub
     }
     pthread_mutex_unlock(&records.lock);
     if (unreported) {
-        char peer[32], ours[32], theirs[32];
-        snprintf(peer, sizeof(peer), "rank %u", (unsigned)proc->proc_name.vpid);
+        char ours[32], theirs[32];
         snprintf(ours, sizeof(ours), "%u (0x%X)", difference.ours, difference.ours);
         snprintf(theirs, sizeof(theirs), "%u (0x%X)", difference.theirs, difference.theirs);
-        MCA_BTL_RAWE_HELP_IF_ASKED(peer_incompatible, peer, mca_btl_rawe_compat_hostname(proc).text,
-                                   difference.what, ours, theirs);
+        MCA_BTL_RAWE_HELP_IF_ASKED(peer_incompatible, mca_btl_rawe_peer_text(proc).text,
+                                   mca_btl_rawe_compat_hostname(proc).text, difference.what, ours,
+                                   theirs);
     }
     return out->count;
 }

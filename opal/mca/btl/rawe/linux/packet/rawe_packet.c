@@ -427,13 +427,6 @@ static bool dequeue(int fd, struct iovec *iov, size_t iov_count, size_t len_byte
     }
 }
 
-static void hand_up(const struct rawe_enveloped *batch, const uint8_t *data,
-                    const struct rawe_port_receiver *receiver, void *context)
-{
-    receiver->packet(context, batch->bytes + RAWE_MAC_BYTES, batch->bytes + RAWE_FILTER_BULK_OFFSET,
-                     RAWE_BATCH_HEADER_BYTES, data, batch->data_bytes);
-}
-
 /** The result of receiving a packet. */
 enum outcome {
     TAKEN,
@@ -448,7 +441,8 @@ static enum outcome take(const struct rawe_enveloped *batch, const uint8_t *data
     if (!rawe_envelope_intact(batch, data)) {
         return DAMAGED;
     }
-    hand_up(batch, data, receiver, context);
+    receiver->packet(context, batch->bytes + RAWE_MAC_BYTES, batch->bytes + RAWE_FILTER_BULK_OFFSET,
+                     RAWE_BATCH_HEADER_BYTES, data, batch->data_bytes);
     return TAKEN;
 }
 
