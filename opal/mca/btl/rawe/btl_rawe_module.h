@@ -113,7 +113,7 @@ typedef struct mca_btl_rawe_module {
     struct rawe_port *group_bulk; /**< group batches; NULL: none */
     /* btl_rawe_routes, btl_rawe_lifecycle: atomic */
     atomic_bool carrier;  /**< the interface's carrier, as the service thread knows it */
-    _Atomic uint64_t mac; /**< the current MAC (rawe_mac_number), likewise */
+    _Atomic uint64_t mac; /**< its current MAC (rawe_mac_number), as that thread knows it */
     /* btl_rawe_fanout: service */
     unsigned follow_attempts; /**< failed attempts to reopen sockets */
     /* btl_rawe_thread, btl_rawe_async, btl_rawe_fanout: atomic */
@@ -160,7 +160,7 @@ struct mca_btl_rawe_state {
     /* btl_rawe_endpoint: lock */
     struct mca_btl_base_endpoint_t *lost;  /**< to be reported: see btl_rawe_endpoint.h */
     unsigned deaths;                       /**< mca_btl_rawe_proc_deaths as last handled */
-    struct mca_btl_rawe_message *deferred; /**< to be delivered without the lock: likewise */
+    struct mca_btl_rawe_message *deferred; /**< to be delivered without the lock */
     struct mca_btl_rawe_message **deferred_tail;
     bool defers; /**< there are or were deferred messages: all later ones follow them */
     /* btl_rawe_endpoint: atomic */

@@ -40,7 +40,7 @@
 /** The program needs descriptors, too: leave one part in this many. */
 #define DESCRIPTORS_DIVISOR 8u
 
-/** A process, as the leader sees it. */
+/** The leader's connection to a process. */
 struct connection {
     int fd;       /**< -1: free for the next */
     bool joined;  /**< some of its sockets are in groups */

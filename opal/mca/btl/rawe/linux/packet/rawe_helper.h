@@ -4,7 +4,7 @@
  * Packet sockets for processes that may not open any: rawe-socket-helper, a small program with the
  * capability, opens them and hands them over (doc/security.md). It is not a child of the process,
  * so it causes no SIGCHLD, and a program that waits for its children does not reap it. Any thread
- * may call; it blocks until the socket is there, which may take a while.
+ * may call. The call blocks until the socket is open, which may take seconds.
  *
  * Both talk over a SOCK_SEQPACKET socket pair, one end of which is the helper's standard input.
  * Each request is answered before the next; all are structs of fixed size in host order. A granted

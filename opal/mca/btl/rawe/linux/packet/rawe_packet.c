@@ -597,7 +597,7 @@ static unsigned packet_receive(struct rawe_port *port, unsigned budget,
 
 /* ---- batches, sent ---- */
 
-/** Return the bytes that the NIC has not reported as sent, as the kernel charges them. */
+/** Return the bytes charged for packets that the NIC has not reported as sent. */
 static uint32_t queued_bytes(int fd)
 {
     int bytes = 0;

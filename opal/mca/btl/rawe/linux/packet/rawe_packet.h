@@ -91,8 +91,8 @@ struct rawe_enveloped {
 };
 
 /**
- * Describe a packet of `len_bytes` with its Ethernet header, of which `present_bytes` are at
- * `frame`, behind a virtio_net_hdr. Returns false if its length or IPv4 header shows damage.
+ * Describe a packet of `len_bytes`, Ethernet header included. Its first `present_bytes` are at
+ * `frame`, after a virtio_net_hdr. Returns false if its length or IPv4 header shows damage.
  */
 bool rawe_envelope_read(struct rawe_enveloped *packet, const uint8_t *frame, size_t present_bytes,
                         size_t len_bytes);
@@ -124,7 +124,7 @@ void rawe_txqueue_full(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64
 bool rawe_txqueue_dropped(struct rawe_txqueue *queue, uint64_t now_ns);
 /** Prepare to retry a refused batch. Returns true if the limit has changed. */
 bool rawe_txqueue_poll(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64_t now_ns);
-/** Return the longest batch of which the limit holds two. */
+/** Return the length of the longest batch that fits the limit twice. */
 uint32_t rawe_txqueue_batch_bytes(const struct rawe_txqueue *queue);
 
 /* ---- rawe_packet.c ---- */

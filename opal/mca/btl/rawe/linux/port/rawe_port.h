@@ -26,7 +26,7 @@
 /** Words of rawe_port_config.groups. */
 #define RAWE_PORT_GROUP_WORDS 8u
 
-/** What a port is for: it selects its frames. Each frame goes to one port, a PROBE to two. */
+/** A port's use, which selects its frames. Each frame goes to one port, a PROBE to two. */
 enum rawe_port_use {
     RAWE_PORT_EXPRESS,   /**< all frames except PING and PONG */
     RAWE_PORT_RESPONDER, /**< PING and PONG to the responder, PROBE to the express port */

@@ -519,7 +519,7 @@ static bool drain(struct rawe_responder *responder)
     responder->answers = filled(responder->answers, gained);
     responder->reads = filled(responder->reads, gained);
     answer_pings(responder);
-    /* At most as many as fill the ring: others need the thread, too. */
+    /* Receive at most one ring's worth: other sources need the thread, too. */
     while (received < responder->wire->receive_frames) {
         const unsigned got = rawe_port_receive(responder->wire, DRAIN_FRAMES, &receiver, responder);
         received += got;

@@ -23,7 +23,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/** Room for one part of the kernel's dump; it fills what it is given, up to 32 KB. */
+/** Buffer for one part of a dump; the kernel fills up to 32 KB. */
 #define ANSWER_BYTES (64u << 10)
 
 /** Attempts at a dump, which fails if interfaces change meanwhile. */

@@ -68,7 +68,7 @@ static void set_alarm(struct rawe_service *service, unsigned in_us)
     }
 }
 
-/** Watch or unwatch the source's descriptor, as the source wants. Returns false on failure. */
+/** Watch the source's descriptor, or stop if the source is deaf. Returns false on failure. */
 static bool watch(const struct rawe_service *service, struct rawe_service_source *source)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = source};

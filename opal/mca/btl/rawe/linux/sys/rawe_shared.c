@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/** Return true for this user's file, with this length or none yet. */
+/** Return true if the file is this user's, and empty or of this length. */
 static bool is_ours(int fd, size_t len_bytes)
 {
     struct stat status;
