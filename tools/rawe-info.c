@@ -12,8 +12,6 @@
 #include <limits.h>
 #include <linux/capability.h>
 #include <linux/ethtool.h>
-#include <linux/sockios.h>
-#include <net/if.h>
 #include <pwd.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -22,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -76,16 +73,13 @@ enum info_use { INFO_USE_NONE, INFO_USE_REMOTE, INFO_USE_LOCAL };
 /** How a socket on an interface can be opened. */
 enum info_socket { INFO_SOCKET_NONE, INFO_SOCKET_OWN, INFO_SOCKET_HELPER, INFO_SOCKET_REFUSED };
 
-/** An offload as the driver reports it. */
-enum info_offload { INFO_OFFLOAD_UNKNOWN, INFO_OFFLOAD_OFF, INFO_OFFLOAD_ON };
-
 struct info_interface {
     struct rawe_interface interface;
     enum info_use use;
     const char *why; /**< why it is not used; NULL: it is */
     enum info_socket socket;
     char socket_why[INFO_REASON_BYTES]; /**< if refused */
-    enum info_offload tso, gso, gro;
+    int tso, gso, gro;                  /**< 1: on, 0: off, -1: unknown */
 };
 
 struct info_privileges {
@@ -412,19 +406,6 @@ static void look_at_host(struct info *info)
         privileges->helper_found && access(info->params.helper, X_OK) == 0;
 }
 
-/** Return the state of an offload that ethtool queries by a command of its own. */
-static enum info_offload ask_offload(int fd, const char *name, uint32_t command)
-{
-    struct ethtool_value value = {.cmd = command};
-    struct ifreq request = {.ifr_data = (void *)&value};
-
-    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
-    if (fd < 0 || ioctl(fd, SIOCETHTOOL, &request) != 0) {
-        return INFO_OFFLOAD_UNKNOWN;
-    }
-    return value.data != 0 ? INFO_OFFLOAD_ON : INFO_OFFLOAD_OFF;
-}
-
 /** Open a link's socket like the component, and close it. */
 static void try_socket(const struct info *info, struct info_interface *one)
 {
@@ -538,17 +519,13 @@ static void look_at_interfaces(struct info *info)
         free(list);
         return;
     }
-    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     for (unsigned i = 0; i < count; i++) {
         struct info_interface *one = &info->interfaces[i];
         one->interface = list[i];
         /* Asked by the component's function, which does not distinguish "unknown". */
-        one->tso = rawe_interface_cuts_batches(list[i].name) ? INFO_OFFLOAD_ON : INFO_OFFLOAD_OFF;
-        one->gso = ask_offload(fd, list[i].name, ETHTOOL_GGSO);
-        one->gro = ask_offload(fd, list[i].name, ETHTOOL_GGRO);
-    }
-    if (fd >= 0) {
-        close(fd);
+        one->tso = rawe_interface_cuts_batches(list[i].name);
+        one->gso = rawe_interface_offload(list[i].name, ETHTOOL_GGSO);
+        one->gro = rawe_interface_offload(list[i].name, ETHTOOL_GGRO);
     }
     info->interface_count = count;
     free(list);
@@ -560,9 +537,9 @@ static const char *yes(bool value)
     return value ? "yes" : "no";
 }
 
-static const char *offload(enum info_offload state)
+static const char *offload(int state)
 {
-    return state == INFO_OFFLOAD_ON ? "on" : state == INFO_OFFLOAD_OFF ? "off" : "unknown";
+    return state < 0 ? "unknown" : state != 0 ? "on" : "off";
 }
 
 static void show_params(const struct info_params *params)

@@ -372,19 +372,24 @@ void rawe_interface_keep_mac(int fd, int index, const uint8_t mac[RAWE_MAC_BYTES
     (void)setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &request, sizeof request);
 }
 
-bool rawe_interface_cuts_batches(const char *interface)
+int rawe_interface_offload(const char *interface, uint32_t command)
 {
-    struct ethtool_value tso = {.cmd = ETHTOOL_GTSO};
-    struct ifreq request = {.ifr_data = (void *)&tso};
+    struct ethtool_value value = {.cmd = command};
+    struct ifreq request = {.ifr_data = (void *)&value};
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
     if (fd < 0) {
-        return false;
+        return -1;
     }
     strncpy(request.ifr_name, interface, IFNAMSIZ - 1);
     const bool known = ioctl(fd, SIOCETHTOOL, &request) == 0;
     close(fd);
-    return known && tso.data != 0;
+    return known ? value.data != 0 : -1;
+}
+
+bool rawe_interface_cuts_batches(const char *interface)
+{
+    return rawe_interface_offload(interface, ETHTOOL_GTSO) == 1;
 }
 
 /* ---- carrier ---- */

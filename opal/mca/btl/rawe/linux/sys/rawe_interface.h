@@ -54,6 +54,9 @@ struct rawe_mac_text {
 /** Format a MAC address: "02:00:00:00:00:01". */
 struct rawe_mac_text rawe_mac_text(const uint8_t mac[RAWE_MAC_BYTES]);
 
+/** Query an offload by ethtool's command for it. Returns 1: on, 0: off, -1: unknown. */
+int rawe_interface_offload(const char *interface, uint32_t command);
+
 /** Return true if the device cuts batches or passes them whole (tcp-segmentation-offload). */
 bool rawe_interface_cuts_batches(const char *interface);
 
