@@ -17,7 +17,7 @@ from conftest import (
     show,
     wait_until,
 )
-from test_helper import as_nobody
+from test_helper import as_nobody, place  # noqa: F401 (a fixture)
 
 # Accept answers, and refuse all other TCP with a RST.
 STATEFUL = """
