@@ -207,16 +207,21 @@ def test_the_table_is_renewed_until_the_user_ends_it(lab, how):
     assert terminal.end() == 0
 
 
-def test_without_a_terminal_it_writes_tables_while_somebody_reads(lab):
-    argv = lab.host_command(0, [TOP, *SOON])
-    with subprocess.Popen(
-        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+def first_table(lab, *prefix):
+    """Run it with a pipe, which is closed after a table; return that table's two lines."""
+    argv = lab.host_command(0, [*prefix, TOP, *SOON])
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, stdout=pipe, stderr=pipe, text=True) as process:
         head, row = process.stdout.readline(), process.stdout.readline()
-        assert "MB/s out" in head and " exchange " in row and "\033" not in head + row
         process.stdout.close()
-        errors = process.stderr.read()
-    assert process.returncode == 0 and errors == ""
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
+    return head, row
+
+
+def test_without_a_terminal_it_writes_tables_while_somebody_reads(lab):
+    head, row = first_table(lab)
+    assert "MB/s out" in head and " exchange " in row and "\033" not in head + row
 
 
 @pytest.mark.parametrize("words", [["--interval", "0"], ["--interval", "x"], ["eth0"]], ids=str)
@@ -226,9 +231,9 @@ def test_wrong_use(words):
 
 
 @contextlib.contextmanager
-def pretender(answer, others=0):
-    """A function that starts a process which poses as a rank and gives this answer. It also listens
-    under `others` more names, and does not answer there."""
+def pretender(lab, answer, others=0):
+    """A process that poses as a rank and gives this answer. It also listens under `others` more
+    names, and does not answer there."""
     script = (
         "import socket, sys\n"
         "with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:\n"
@@ -245,24 +250,13 @@ def pretender(answer, others=0):
         "        tool.send(sys.argv[1].encode('latin-1'))\n"
         "        tool.close()\n"
     )
-
-    def begin(lab):
-        argv = lab.host_command(0, ["python3", "-c", script, answer, others])
-        process = subprocess.Popen(argv, stdout=subprocess.PIPE)
+    argv = lab.host_command(0, ["python3", "-c", script, answer, others])
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        return process
-
-    processes = []
-
-    def start(lab):
-        processes.append(begin(lab))
-        return processes[-1]
-
-    yield start
-    for process in processes:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize(
@@ -280,8 +274,7 @@ def pretender(answer, others=0):
 )
 def test_what_makes_no_sense_is_left_out(make_lab, answer, state, names):
     lab = make_lab(hosts=1)
-    with pretender(answer) as start:
-        process = start(lab)
+    with pretender(lab, answer) as process:
         (one,) = await_looks(lab, lambda seen: states(seen) != ["silent"])["processes"]
     assert (one["state"], one["rank"]) == (state, None)
     assert one["pid"] == process.pid
@@ -290,8 +283,7 @@ def test_what_makes_no_sense_is_left_out(make_lab, answer, state, names):
 
 def test_more_names_than_descriptors_do_not_end_it(make_lab):
     lab = make_lab(hosts=1)
-    with pretender("rawe-top 1\nrank 7\n", others=60) as start:
-        process = start(lab)
+    with pretender(lab, "rawe-top 1\nrank 7\n", others=60) as process:
         shown = look(lab, prefix=("prlimit", "--nofile=40"))["processes"]
     assert len(shown) == 61
     assert [one["rank"] for one in shown if one["state"] == "ok"] == [7]
@@ -300,13 +292,6 @@ def test_more_names_than_descriptors_do_not_end_it(make_lab):
 
 def test_names_that_the_terminal_cannot_show(make_lab):
     lab = make_lab(hosts=1)
-    with pretender("rawe-top 1\ninterface \xff\ncounter frames_sent 5\n") as start:
-        start(lab)
-        argv = lab.host_command(0, ["env", "PYTHONIOENCODING=ascii", TOP, *SOON])
-        with subprocess.Popen(
-            argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as top:
-            head, row = top.stdout.readline(), top.stdout.readline()
-            top.stdout.close()
-            errors = top.stderr.read()
-    assert "IFACE" in head and " ? " in row and errors == ""
+    with pretender(lab, "rawe-top 1\ninterface \xff\ncounter frames_sent 5\n"):
+        head, row = first_table(lab, "env", "PYTHONIOENCODING=ascii")
+    assert "IFACE" in head and " ? " in row
