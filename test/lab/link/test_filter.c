@@ -31,6 +31,10 @@
 static const uint32_t groups[RAWE_PORT_GROUP_WORDS] = {[GROUP_ID / 32] = 1u << GROUP_ID % 32};
 static const uint8_t group_address[6] = {0x03, 0x72, 0x61, 1, 2, 3};
 
+/** The uses of connections' sockets. */
+static const enum rawe_port_use uses[] = {RAWE_PORT_EXPRESS, RAWE_PORT_RESPONDER, RAWE_PORT_BULK,
+                                          RAWE_PORT_MIDDLE};
+
 /** Return the length of a frame that a socket of this use receives. */
 static size_t length_for(enum rawe_port_use use)
 {
@@ -170,8 +174,6 @@ TEST(attach__refuses_what_has_no_ethernet_header)
 /** Sockets of connections receive no multicast frames. */
 TEST(attach__refuses_frames_to_groups)
 {
-    static const enum rawe_port_use uses[] = {RAWE_PORT_EXPRESS, RAWE_PORT_RESPONDER,
-                                              RAWE_PORT_BULK, RAWE_PORT_MIDDLE};
     static const uint8_t group[6] = {0x01, 0x00, 0x5E, 0x00, 0x00, 0xFE};
     uint8_t bad[FRAME_BYTES_MAX];
 
@@ -186,8 +188,6 @@ TEST(attach__refuses_frames_to_groups)
 /** Nor unicast frames of groups or of unknown types, even with matching port and key. */
 TEST(attach__refuses_types_of_groups_and_what_there_is_not)
 {
-    static const enum rawe_port_use uses[] = {RAWE_PORT_EXPRESS, RAWE_PORT_RESPONDER,
-                                              RAWE_PORT_BULK, RAWE_PORT_MIDDLE};
     uint8_t frame[FRAME_BYTES_MAX];
 
     fixture_renew(&net, 20000);
@@ -210,35 +210,29 @@ TEST(attach__refuses_types_of_groups_and_what_there_is_not)
 /** A group's socket receives only multicast frames of its groups. */
 TEST(attach__of_a_group_passes_frames_to_its_groups_alone)
 {
+    static const uint8_t broadcast[6] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
+    static const uint8_t unicast[6] = {0x02, 0x72, 0x61, 1, 2, 3};
     static const struct {
-        uint8_t to[6];
-        uint8_t version_type, id_byte;
+        const uint8_t *to;
+        uint8_t version, type, id_byte;
         bool passes;
     } cases[] = {
-        {{0x03, 0x72, 0x61, 1, 2, 3}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA, GROUP_ID, true},
-        {{0x03, 0x72, 0x61, 1, 2, 3},
-         RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA,
-         GROUP_ID + 1,
-         false},
-        {{0x03, 0x72, 0x61, 1, 2, 3}, RAWE_WIRE_VERSION << 4 | 11, GROUP_ID, false},
-        {{0x03, 0x72, 0x61, 1, 2, 3}, RAWE_WIRE_VERSION << 4 | RAWE_FRAME_SLICE, GROUP_ID, false},
-        {{0x03, 0x72, 0x61, 1, 2, 3},
-         (RAWE_WIRE_VERSION + 1) << 4 | RAWE_GROUP_DATA,
-         GROUP_ID,
-         false},
-        {{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF},
-         RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA,
-         GROUP_ID,
-         false},
-        {{0x02, 0x72, 0x61, 1, 2, 3}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA, GROUP_ID, false},
+        {group_address, RAWE_WIRE_VERSION, RAWE_GROUP_DATA, GROUP_ID, true},
+        {group_address, RAWE_WIRE_VERSION, RAWE_GROUP_DATA, GROUP_ID + 1, false},
+        {group_address, RAWE_WIRE_VERSION, 11, GROUP_ID, false},
+        {group_address, RAWE_WIRE_VERSION, RAWE_FRAME_SLICE, GROUP_ID, false},
+        {group_address, RAWE_WIRE_VERSION + 1, RAWE_GROUP_DATA, GROUP_ID, false},
+        {broadcast, RAWE_WIRE_VERSION, RAWE_GROUP_DATA, GROUP_ID, false},
+        {unicast, RAWE_WIRE_VERSION, RAWE_GROUP_DATA, GROUP_ID, false},
     };
     uint8_t frame[FRAME_BYTES_MAX];
 
     fixture_renew(&net, 20000);
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         make(frame, RAWE_PORT_GROUP);
-        memcpy(frame, cases[i].to, sizeof cases[i].to);
-        frame[RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_VERSION_TYPE] = cases[i].version_type;
+        memcpy(frame, cases[i].to, 6);
+        frame[RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_VERSION_TYPE] =
+            (uint8_t)(cases[i].version << 4 | cases[i].type);
         frame[RAWE_ETH_HEADER_BYTES + RAWE_GROUP_OFFSET_ID_BYTE] = cases[i].id_byte;
         check(RAWE_PORT_GROUP, frame, FRAME_BYTES, cases[i].passes);
     }
