@@ -29,19 +29,23 @@
 /** How long to stay for groups if btl_rawe_peer_timeout is unlimited. */
 #define GROUPS_SECONDS 30u
 
-/** Make progress in all modules. Returns true if something was received. */
-static bool modules_progress(void)
+/** Make progress in all modules. For groups, deliver nothing. Returns true if it was useful. */
+static bool modules_progress(bool for_groups)
 {
-    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-    unsigned received = 0;
+    const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    bool useful = false;
 
     mca_btl_rawe_progress_repair(true);
     for (unsigned i = 0; i < state->module_count; ++i) {
-        if (state->modules[i]->open) {
-            received += mca_btl_rawe_module_progress(state->modules[i], true);
+        mca_btl_rawe_module_t *module = state->modules[i];
+        if (module->open && for_groups) {
+            useful = 0 != mca_btl_rawe_multicast_progress(module, true, true) || useful;
+            useful = mca_btl_rawe_module_defer(module, 0) || useful;
+        } else if (module->open) {
+            useful = 0 != mca_btl_rawe_module_progress(module, true) || useful;
         }
     }
-    return 0 != received;
+    return useful;
 }
 
 /** Report that a peer may miss data. A fault-tolerant job finds us silent, and gets errors. */
@@ -121,7 +125,7 @@ static void carry_data(void)
     uint64_t last_ns = now_ns, asked_ns = 0;
 
     for (;;) {
-        bool received = modules_progress();
+        bool received = modules_progress(false);
         now_ns = mca_btl_rawe_now_ns();
         last_ns = received ? now_ns : last_ns;
         if (now_ns - asked_ns >= ASK_INTERVAL_NS) {
@@ -139,22 +143,6 @@ static void carry_data(void)
     }
 }
 
-/** Receive and send in all modules, and for groups; deliver nothing. */
-static bool progress_groups(void)
-{
-    const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-    bool useful = false;
-
-    mca_btl_rawe_progress_repair(true);
-    for (unsigned i = 0; i < state->module_count; ++i) {
-        if (state->modules[i]->open) {
-            useful = 0 != mca_btl_rawe_multicast_progress(state->modules[i], true, true) || useful;
-            useful = mca_btl_rawe_module_defer(state->modules[i], 0) || useful;
-        }
-    }
-    return useful;
-}
-
 /**
  * Without a fence, other members of groups may still lack what this process sent, or wait for an
  * acknowledgement that it passes on. Stay for that, as long as for a silent peer.
@@ -168,7 +156,7 @@ static void carry_groups(void)
 
     while (!passed_fence() && !mca_btl_rawe_multicast_done() &&
            mca_btl_rawe_now_ns() - began_ns < most_ns) {
-        if (!progress_groups()) {
+        if (!modules_progress(true)) {
             (void)nanosleep(&pause, NULL);
         }
     }
