@@ -8,7 +8,7 @@
  */
 #include "sim.h"
 
-#include "conn/rawe_conn_finalize.h"
+#include "conn/rawe_conn_end.h"
 
 /** Messages of a node that no other node waits for. */
 #define UNMATCHED_MOST 16u

@@ -128,7 +128,7 @@ TEST(rawe_conn_idle_deadline_ns__after_the_last_question)
     /* Probe early a peer that does not know yet that we are finalizing. */
     rawe_engine_finalizing(conn->engine);
     assert_true(rawe_conn_idle_deadline_ns(conn) == asked_ns + limits->probe_least_ns);
-    conn->end.announced = true;
+    conn->end.state = RAWE_END_ANNOUNCED;
     assert_true(rawe_conn_idle_deadline_ns(conn) == asked_ns + 300 * UNIT_MS);
     conn->handshake.state = RAWE_CONN_PEER_CLOSED;
     assert_true(rawe_conn_idle_deadline_ns(conn) == 0);
@@ -248,63 +248,6 @@ TEST(rawe_conn_transmit_control__carries_the_largest_sack)
     assert_memory_equal(net.wire->bytes + RAWE_PAYLOAD_OFFSET, sack, sizeof(sack));
 }
 
-static struct unit_send sends[3];
-
-static void set_up_connected(void)
-{
-    unit_start_with((struct unit_options){0});
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    memset(sends, 0, sizeof(sends));
-}
-
-static void send_messages(unsigned count)
-{
-    static uint8_t data[5000];
-    unit_send_messages(end(0), sends, count, data, sizeof(data));
-}
-
-/** Node 0 gets a CLOSE that says it has all before `acknowledgement`, counted from the oldest. */
-static void receive_close(uint32_t acknowledgement, uint8_t flags)
-{
-    struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = flags};
-    header.acknowledgement = acknowledgement;
-    net_queue_clear(&net.queue);
-    unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
-}
-
-static const struct unit_fixture connected = {set_up_connected, unit_tear_down};
-
-/** The CLOSE is lost; the answer to a PROBE comes by another route than the ACK, and overtakes it. */
-TEST_WITH(connected, rawe_conn_receive__an_acknowledgement_after_the_close_counts)
-{
-    struct rawe_header ack = {.type = RAWE_FRAME_ACK, .acknowledgement = 4};
-    send_messages(1);
-    net.filter = drop_all;
-    receive_close(0, RAWE_FLAG_REPLY);
-    unit_run(&net, 500 * UNIT_MS, UNIT_MS);
-    unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS, ack, NULL, 0);
-    unit_assert_sent(sends, 1, RAWE_STATUS_DONE);
-    receive_close(0, RAWE_FLAG_REPLY);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
-    assert_int_equal(net.node[0].lost_calls, 0);
-}
-
-TEST_WITH(connected, rawe_engine_finalizing__both_ends_wait_for_no_data_any_more)
-{
-    static const uint8_t flags[] = {0, RAWE_FLAG_REPLY}; /* a peer that closes, or disowns it */
-    for (unsigned i = 0; i < 2; i++) {
-        set_up_connected();
-        send_messages(2);
-        receive_close(0, flags[i]);
-        rawe_engine_finalizing(engine(0));
-        assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-        receive_close(0, flags[i] | RAWE_FLAG_FINALIZING);
-        assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
-        assert_int_equal(sends[0].done + sends[1].done, 0); /* no connection has them any more */
-        assert_int_equal(net.node[0].lost_calls, 0);
-    }
-}
-
 #define SENDS 4u
 
 static uint8_t under_way_data[3000];
@@ -373,7 +316,6 @@ TEST(rawe_conn_reset__nothing_of_the_earlier_life_is_left)
         rawe_reassembly_place(&end(0)->rx.reassembly, &engine(0)->reassembly_buffers, &part));
     end(0)->path.batch = RAWE_BATCH_INVALID;
     end(0)->tx.queue.awaited = true;
-    end(0)->end.disowned_ns = net.now_ns;
     rawe_conn_reset(end(0));
     assert_int_equal(end(0)->tx.window.next, net.config.first_sequence);
     assert_int_equal(end(0)->rx.window.next, net.config.first_sequence);
@@ -382,7 +324,6 @@ TEST(rawe_conn_reset__nothing_of_the_earlier_life_is_left)
     assert_null(end(0)->rx.reassembly.first);
     assert_int_equal(end(0)->tx.peer_credit, 0);
     assert_false(end(0)->tx.queue.awaited);
-    assert_true(end(0)->end.disowned_ns == 0);
     assert_int_equal(end(0)->path.batch, RAWE_BATCH_UNVALIDATED);
     assert_int_equal(end(0)->path.liveness.probes_unanswered, 0);
     assert_int_equal(end(0)->path.liveness.probes_remembered, 0);

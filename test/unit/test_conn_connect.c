@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "conn/rawe_conn_connect.h"
-#include "conn/rawe_conn_finalize.h"
 #include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn.h"
 #include "conn/rawe_handshake.h"
@@ -122,16 +121,15 @@ static struct rawe_connect sample_connect(unsigned from)
 }
 
 /** Hand the peer of `from` a CONNECT frame. */
-static void receive_connect(unsigned from, const struct rawe_connect *connect, bool reply,
+static void receive_connect(unsigned from, const struct rawe_connect *connect, uint8_t flags,
                             uint32_t to_id)
 {
     uint8_t payload[RAWE_CONNECT_BYTES];
     rawe_connect_encode(payload, connect);
-    unit_receive_forged(&net, from, RAWE_LANE_EXPRESS,
-                        (struct rawe_header){.type = RAWE_FRAME_CONNECT,
-                                             .flags = reply ? RAWE_FLAG_REPLY : 0,
-                                             .connection_id = to_id},
-                        payload, sizeof(payload));
+    unit_receive_forged(
+        &net, from, RAWE_LANE_EXPRESS,
+        (struct rawe_header){.type = RAWE_FRAME_CONNECT, .flags = flags, .connection_id = to_id},
+        payload, sizeof(payload));
 }
 
 TEST(rawe_conn_receive_connect__a_payload_no_peer_can_mean)
@@ -140,17 +138,17 @@ TEST(rawe_conn_receive_connect__a_payload_no_peer_can_mean)
     struct rawe_connect connect = sample_connect(1);
     for (uint32_t payload_bytes = 0; payload_bytes < RAWE_PAYLOAD_LEAST_BYTES; payload_bytes++) {
         connect.payload_max_bytes = payload_bytes;
-        receive_connect(1, &connect, false, 0);
+        receive_connect(1, &connect, 0, 0);
     }
     connect.payload_max_bytes = UINT16_MAX + 1;
-    receive_connect(1, &connect, false, 0);
+    receive_connect(1, &connect, 0, 0);
     connect.payload_max_bytes = UINT32_MAX;
-    receive_connect(1, &connect, false, 0);
+    receive_connect(1, &connect, 0, 0);
     assert_int_equal(counters(0)->dropped_length, RAWE_PAYLOAD_LEAST_BYTES + 2);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_IDLE);
     assert_int_equal(net_queue_count(&net.queue), 0);
     connect.payload_max_bytes = UINT16_MAX;
-    receive_connect(1, &connect, false, 0);
+    receive_connect(1, &connect, 0, 0);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
 }
 
@@ -186,121 +184,22 @@ TEST(rawe_conn_receive_connect__a_failed_connection_stays_failed)
     unit_run(&net, 6 * UNIT_S, 10 * UNIT_MS);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_FAILED);
     struct rawe_connect connect = sample_connect(1);
-    receive_connect(1, &connect, false, 0);
-    receive_connect(1, &connect, true, end(0)->handshake.local_id);
+    receive_connect(1, &connect, 0, 0);
+    receive_connect(1, &connect, RAWE_FLAG_REPLY, end(0)->handshake.local_id);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_FAILED);
     assert_int_equal(counters(0)->dropped_connection, 2);
 }
 
-/* ---- a peer is given up and returns ---- */
-
-static struct unit_send last_words[2];
-
-static void send_from(unsigned node)
+TEST(rawe_conn_receive_connect__of_an_earlier_process_that_finalizes)
 {
-    static uint8_t data[3000];
-    unit_send_message(end(node), &last_words[node], 1, data, sizeof(data));
-}
-
-/** Node 0 waits for node 1 in vain; node 1 computes, and asks nothing. */
-static void give_node_1_up(void)
-{
-    memset(last_words, 0, sizeof(last_words));
-    unit_start_with((struct unit_options){0});
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    net.filter = drop_all;
-    send_from(0);
-    unit_run(&net, 6 * UNIT_S, 10 * UNIT_MS);
-    net.filter = NULL;
-    assert_int_equal(net.node[0].failed_calls, 1);
-    assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
-}
-
-static void assert_node_1_knows(void)
-{
-    assert_int_equal(net.node[1].given_up_calls, 1);
-    assert_int_equal(net.node[1].failed_calls + net.node[1].lost_calls, 0);
-    assert_int_equal(end(1)->handshake.state, RAWE_CONN_FAILED);
-    unit_assert_sent(&last_words[1], 1, RAWE_STATUS_FAILED);
-    assert_int_equal(net.node[0].given_up_calls, 0);
-    assert_int_equal(net.node[0].failed_calls, 1);
-}
-
-TEST(rawe_conn_answer_failed__not_while_the_program_is_away)
-{
-    give_node_1_up();
-    send_from(1);
-    rawe_engine_defer_begin(engine(1));
-    unit_run(&net, 2500 * UNIT_MS, UNIT_MS);
-    assert_int_equal(net.node[1].given_up_calls, 0);
-    rawe_engine_defer_end(engine(1));
-    rawe_engine_deliver_deferred(engine(1));
-    unit_run(&net, 2500 * UNIT_MS, UNIT_MS);
-    assert_node_1_knows();
-}
-
-/** Nothing is in flight, so nothing else would ask. */
-TEST(rawe_conn_disowned__an_idle_peer_is_asked)
-{
-    const struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = RAWE_FLAG_GIVEN_UP};
-    unit_start_with((struct unit_options){0});
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    uint32_t probes = net.node[0].sent[RAWE_FRAME_PROBE];
-    for (unsigned round = 0; round < 3; round++) {
-        unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
-        unit_run(&net, 1200 * UNIT_MS, UNIT_MS);
-    }
-    assert_int_equal(net.node[0].sent[RAWE_FRAME_PROBE], probes + 3);
-    assert_int_equal(net.node[0].given_up_calls, 0);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-}
-
-/** While our process did not run, nothing was asked. */
-TEST(rawe_conn_disowned__a_pause_is_no_silence)
-{
-    const struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = RAWE_FLAG_GIVEN_UP};
-    unit_start_with((struct unit_options){0});
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
-    net.now_ns += 3 * UNIT_S;
-    unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
-    unit_run(&net, 1200 * UNIT_MS, UNIT_MS);
-    assert_int_equal(net.node[0].given_up_calls, 0);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-}
-
-/** Node 0 calls one that reaches it by other means; nothing was ever open between them. */
-static void call_one_that_has_given_up(void)
-{
-    memset(last_words, 0, sizeof(last_words));
-    net.node[1].has_given_up = true;
-    unit_open(&net, 0, RAWE_LANE_EXPRESS);
-    send_from(0);
-    unit_run(&net, 2500 * UNIT_MS, UNIT_MS);
-}
-
-TEST(rawe_conn_renounce__to_who_never_had_a_connection)
-{
-    call_one_that_has_given_up();
-    assert_int_equal(net.node[0].given_up_calls, 1);
-    assert_int_equal(net.node[0].failed_calls + net.node[0].lost_calls, 0);
-    unit_assert_sent(last_words, 1, RAWE_STATUS_FAILED);
-    assert_int_equal(net.node[1].sent[RAWE_FRAME_CLOSE], net.node[0].sent[RAWE_FRAME_CONNECT]);
-    assert_int_equal(net.node[1].sent[RAWE_FRAME_CONNECT], 0);
-    for (unsigned node = 0; node < 2; node++) {
-        assert_int_equal(end(node)->handshake.state, RAWE_CONN_FAILED);
-        assert_int_equal(counters(node)->peers_lost, 1);
-        assert_int_equal(engine(node)->pull.credit.open[RAWE_LANE_EXPRESS], 0);
-        assert_int_equal(engine(node)->pull.credit.advertised[RAWE_LANE_EXPRESS], 0);
-    }
-}
-
-TEST(rawe_conn_renounce__lets_a_finalizing_process_leave)
-{
-    rawe_engine_finalizing(engine(0));
-    call_one_that_has_given_up();
-    assert_int_equal(net.node[0].given_up_calls + net.node[0].lost_calls, 0);
-    assert_int_equal(rawe_conn_finalized(end(0), RAWE_NEEDS_DATA, net.now_ns), RAWE_FINALIZED_DONE);
+    struct rawe_connect connect = sample_connect(1);
+    connect.incarnation--;
+    receive_connect(1, &connect, RAWE_FLAG_FINALIZING, 0);
+    assert_int_equal(end(0)->end.state, RAWE_END_NONE);
+    connect.incarnation++;
+    receive_connect(1, &connect, RAWE_FLAG_FINALIZING, 0);
+    assert_int_equal(end(0)->end.state, RAWE_END_PEER);
 }
 
 /* rawe_handshake: each state with each kind of incarnation. */

@@ -64,9 +64,9 @@ TEST_WITH(unconnected, rawe_peer_finalized__both_lanes)
     unit_run(&net, 10 * UNIT_MS, 50 * UNIT_US);
     assert_int_equal(finalized(), RAWE_FINALIZED_DONE);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-        net.node[0].conn[lane]->end.announced = false;
+        net.node[0].conn[lane]->end.state = RAWE_END_ANNOUNCING;
         assert_int_equal(finalized(), RAWE_FINALIZED_NOT);
-        net.node[0].conn[lane]->end.announced = true;
+        net.node[0].conn[lane]->end.state = RAWE_END_ANNOUNCED;
         net.node[0].conn[lane]->end.lost = true;
         assert_int_equal(finalized(), RAWE_FINALIZED_LOST);
         net.node[0].conn[lane]->end.lost = false;

@@ -12,6 +12,7 @@
 #include "net_engine.h"
 #include "conn/rawe_conn_connect.h"
 #include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_end.h"
 #include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn.h"
 #include "net_harness.h"
@@ -104,7 +105,7 @@ static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *f
                                  ? node->conn[from->lane]
                                  : unit_open(node->net, node->index, from->lane);
     if (node->has_given_up && conn->handshake.state != RAWE_CONN_FAILED) {
-        rawe_conn_complete(conn->engine, rawe_conn_fail(conn), RAWE_STATUS_FAILED);
+        rawe_conn_renounce(conn);
     }
     return conn;
 }

@@ -66,7 +66,7 @@ def test_check__the_component_keeps_its_rules():
             "struct rawe_conn_path *path = &conn->path; path->batch = 0;",
             "which rawe_conn_batch writes",
         ),
-        ("rawe_engine.c", "conn->end.lost = true;", "which rawe_conn_finalize writes"),
+        ("rawe_engine.c", "conn->end.lost = true;", "which rawe_conn_end writes"),
     ],
 )
 def test_check__a_second_writer_is_found(mutant, path, text, reason):

@@ -13,7 +13,7 @@
 #include "conn/rawe_conn_batch.h"
 #include "conn/rawe_conn_connect.h"
 #include "conn/rawe_conn_control.h"
-#include "conn/rawe_conn_finalize.h"
+#include "conn/rawe_conn_end.h"
 #include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn_receive.h"
 #include "conn/rawe_conn_record.h"
@@ -43,7 +43,7 @@ void rawe_engine_finalizing(struct rawe_engine *engine)
     for (uint32_t i = 0; i < engine->table->size; i++) {
         struct rawe_conn *conn = engine->table->entries[i].conn;
         if (conn != NULL && conn->engine == engine) {
-            rawe_conn_announce_finalizing(conn);
+            rawe_conn_end_step(conn, RAWE_ON_FINALIZE);
         }
     }
 }

@@ -80,7 +80,7 @@ void rawe_engine_defer_begin(struct rawe_engine *engine);
  * Take no more data; the owner of messages and sends may be gone (MPI_Finalize). Only three
  * callbacks are still called: `accept`, as after rawe_engine_defer_begin, `control`, and `silent`,
  * because peers may be reached over another route. Messages are acknowledged and dropped. Peers are
- * told, because they may continue: rawe_conn_finalize.h says when connections may be closed. Sends
+ * told, because they may continue: rawe_conn_end.h says when connections may be closed. Sends
  * continue but are never reported, not even when their connection is closed: their owner has them
  * back after rawe_engine_free.
  */

@@ -12,14 +12,11 @@
 #include "rawe_conn_batch.h"
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
-#include "rawe_conn_finalize.h"
+#include "rawe_conn_end.h"
 #include "rawe_conn_ack.h"
 #include "rawe_conn_path.h"
 #include "rawe_conn_receive.h"
 #include "rawe_conn_send.h"
-
-/** A finalizing process cannot resend CLOSE, so it sends several. */
-#define CLOSES_FINALIZING 3u
 
 static void timer_expired(struct rawe_timer *timer, uint64_t now_ns);
 
@@ -44,6 +41,9 @@ static struct rawe_conn *create(struct rawe_route *preferred, unsigned lane, str
     rawe_timer_init(&conn->timer, timer_expired);
     rawe_order_add(preferred->order, &conn->tx.ordered);
     rawe_conn_reset(conn);
+    if (engine->finalizing) {
+        rawe_conn_end_step(conn, RAWE_ON_FINALIZE);
+    }
     return conn;
 }
 
@@ -66,6 +66,42 @@ struct rawe_conn *rawe_conn_open(struct rawe_route *preferred, unsigned lane,
     rawe_credit_open(&engine->pull.credit, conn->lane, &conn->rx.credit);
     rawe_conn_path_use(conn, best != NULL ? best : preferred);
     return conn;
+}
+
+void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect *from, bool reply,
+                               uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    struct rawe_send *abandoned = NULL;
+    bool data_lost = false;
+    uint64_t known = conn->handshake.peer_incarnation;
+    engine->counters.connects_received++;
+    enum rawe_handshake_verdict verdict = rawe_handshake_judge(&conn->handshake, from->incarnation);
+    if (verdict == RAWE_HANDSHAKE_DROP) {
+        engine->counters.dropped_connection++;
+        if (conn->handshake.state == RAWE_CONN_FAILED && !reply) {
+            rawe_conn_send_given_up(conn, from->connection_id);
+        }
+        return;
+    }
+    if (verdict == RAWE_HANDSHAKE_RESTART && conn->handshake.state == RAWE_CONN_OPEN) {
+        /* Data in flight may be lost. After a CLOSE there was none. */
+        data_lost = !rawe_sendwin_empty(&conn->tx.window);
+        abandoned = rawe_conn_abandon(conn, false);
+    }
+    if (verdict != RAWE_HANDSHAKE_SAME) {
+        rawe_conn_renew(conn, verdict == RAWE_HANDSHAKE_RESTART);
+        rawe_conn_end_step(conn, RAWE_ON_NEW_LIFE);
+        rawe_handshake_enter(&conn->handshake, RAWE_CONN_IDLE);
+    }
+    if (known != 0 && known != from->incarnation) {
+        rawe_conn_end_step(conn, RAWE_ON_FORGET_PEER);
+    }
+    if (reply && conn->handshake.state == RAWE_CONN_CONNECTING) {
+        rawe_conn_note_owned(&conn->end);
+    }
+    rawe_conn_answer(conn, from, reply, now_ns);
+    rawe_conn_complete_ended(conn, abandoned, data_lost || abandoned != NULL);
 }
 
 /** Send CONNECT or a probe at once, which shows our address and is answered with what arrived. */
@@ -122,12 +158,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     engine->now_ns = now_ns;
-    unsigned closes = engine->finalizing ? CLOSES_FINALIZING : 1;
-    bool failed = conn->handshake.state == RAWE_CONN_FAILED && conn->handshake.peer_id != 0;
-    while ((failed || conn->handshake.state == RAWE_CONN_OPEN) && closes-- != 0) {
-        rawe_conn_transmit_control(conn, RAWE_FRAME_CLOSE, failed ? RAWE_FLAG_GIVEN_UP : 0, 0, NULL,
-                                   0);
-    }
+    rawe_conn_send_close(conn);
     rawe_handshake_enter(&conn->handshake, RAWE_CONN_FAILED); /* a `done` may try to send */
     rawe_conn_complete(engine, rawe_conn_abandon(conn, true), RAWE_STATUS_FAILED);
     rawe_deferral_forget(engine->deferral, conn);
@@ -136,7 +167,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     rawe_conn_owe_nothing(conn);
     rawe_list_remove(&conn->pending);
     rawe_order_remove(&conn->tx.ordered);
-    rawe_conn_forget_finalizing(conn);
+    rawe_conn_end_step(conn, RAWE_ON_FORGET_PEER);
     rawe_conn_table_remove(engine->table, conn->handshake.local_id);
     engine->table->migrated -= conn->path.predicted == NULL;
     engine->connections--;
@@ -145,44 +176,6 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     rawe_recvwin_reset(&conn->rx.window, 0);
     rawe_liveness_reset(&conn->path.liveness);
     free(conn);
-}
-
-bool rawe_conn_drained(const struct rawe_conn *conn)
-{
-    return conn->handshake.state == RAWE_CONN_FAILED ||
-           (rawe_conn_idle(conn) && conn->tx.window.held == NULL);
-}
-
-/** Complete all sends if a finalizing peer, silent or stuck for a second, has left (true). */
-static bool peer_gone(struct rawe_conn *conn, uint64_t silent_ns)
-{
-    uint64_t timeout_ns = conn->engine->config.liveness.peer_timeout_ns;
-    uint64_t least_ns = RAWE_CONN_GONE_NS;
-    least_ns = timeout_ns != 0 && timeout_ns < least_ns ? timeout_ns : least_ns;
-    if (silent_ns < least_ns || !rawe_conn_peer_finalizing(conn)) {
-        return false;
-    }
-    struct rawe_send *abandoned = rawe_conn_abandon(conn, true);
-    if (conn->handshake.state == RAWE_CONN_CONNECTING) {
-        rawe_handshake_enter(&conn->handshake, RAWE_CONN_IDLE);
-    }
-    rawe_conn_batch_cancel(&conn->path);
-    rawe_sendwin_plan_search(&conn->tx.window, 0);
-    rawe_liveness_gone(&conn->path.liveness);
-    rawe_conn_want_no_credit(&conn->tx);
-    rawe_conn_complete_unneeded(conn->engine, abandoned);
-    return true;
-}
-
-/** Fail the connection and its sends, because the peer was silent or stalled for too long. */
-static void give_up(struct rawe_conn *conn, uint64_t silent_ns)
-{
-    struct rawe_engine *engine = conn->engine;
-    struct rawe_send *complete = rawe_conn_fail(conn);
-    if (engine->callbacks.failed != NULL) {
-        engine->callbacks.failed(engine->context, conn, silent_ns);
-    }
-    rawe_conn_complete(engine, complete, RAWE_STATUS_FAILED);
 }
 
 /** Report that probes are answered, but the oldest frame never arrives. False: failed for that. */
@@ -202,10 +195,10 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
         return true;
     }
     if (timeout_ns != 0 && stalled_ns >= timeout_ns && !engine->finalizing) {
-        if (peer_gone(conn, stalled_ns)) {
+        if (rawe_conn_peer_gone(conn, stalled_ns)) {
             return true;
         }
-        give_up(conn, stalled_ns);
+        rawe_conn_give_up(conn, stalled_ns);
         return false;
     }
     if (conn->path.liveness.probes_unanswered == 0 && engine->callbacks.stalled != NULL) {
@@ -220,9 +213,9 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
     struct rawe_engine *engine = conn->engine;
     struct rawe_liveness *liveness = &conn->path.liveness;
     uint64_t silent_ns;
-    const bool given_up = conn->end.given_up;
+    const bool given_up = conn->end.disowned == RAWE_DISOWNED_GIVEN_UP;
     /* A peer that has ended the connection answers no probe. */
-    if (conn->end.disowned_ns != 0 && liveness->probes_unanswered != 0 &&
+    if (conn->end.disowned != RAWE_DISOWNED_NOT && liveness->probes_unanswered != 0 &&
         rawe_conn_disowned(conn, false, now_ns)) {
         return !given_up;
     }
@@ -231,11 +224,11 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
     }
     enum rawe_liveness_verdict verdict =
         rawe_liveness_expire(liveness, engine->deferral->active, now_ns, &silent_ns);
-    if (peer_gone(conn, silent_ns)) {
+    if (rawe_conn_peer_gone(conn, silent_ns)) {
         return true;
     }
     if (verdict == RAWE_LIVENESS_GIVE_UP) {
-        give_up(conn, silent_ns);
+        rawe_conn_give_up(conn, silent_ns);
         return false;
     }
     if (conn->handshake.state == RAWE_CONN_CONNECTING) {

@@ -17,6 +17,10 @@
 struct rawe_conn *rawe_conn_open(struct rawe_route *preferred, unsigned lane,
                                  struct rawe_peer *peer, void *owner);
 
+/** Process a CONNECT frame for this connection. */
+void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect *from, bool reply,
+                               uint64_t now_ns);
+
 /**
  * Migrate to another route (after RFC 9000 section 9). Ids and windows stay. Unacknowledged frames
  * are resent once a probe over the new route shows that they are lost.
@@ -31,9 +35,6 @@ void rawe_conn_readdress(struct rawe_conn *conn, uint64_t now_ns);
 
 /** Send CLOSE, fail the remaining sends, free all. See rawe_conn_drained, rawe_conn_finalized. */
 void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns);
-
-/** Return true once the peer has acknowledged everything, or never will. */
-bool rawe_conn_drained(const struct rawe_conn *conn);
 
 /** Send the pending acknowledgement and the postponed frames. Called by rawe_engine_flush. */
 void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns);

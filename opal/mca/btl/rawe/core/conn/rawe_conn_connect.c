@@ -8,11 +8,7 @@
 
 #include "rawe_conn_batch.h"
 #include "rawe_conn_control.h"
-#include "rawe_conn_finalize.h"
 #include "rawe_conn_path.h"
-
-/** After this time without an answer it is believed that the peer has ended the connection. */
-#define DISOWNED_NS 1000000000ull
 
 static void begin_path(struct rawe_conn *conn)
 {
@@ -44,7 +40,6 @@ void rawe_conn_reset(struct rawe_conn *conn)
     rawe_conn_credit_reset(conn);
     rawe_credit_forget(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
     rawe_grants_reset(&conn->path.into->pull.grants, &conn->rx.grant, first);
-    rawe_conn_finalize_reset(conn);
     rawe_sendwin_reset(&conn->tx.window, first);
     rawe_sendqueue_renumber(&conn->tx.queue, first);
     rawe_recvwin_reset(&conn->rx.window, first);
@@ -57,13 +52,12 @@ void rawe_conn_reset(struct rawe_conn *conn)
     rawe_sliced_free(&conn->rx.sliced); /* its number is of the old life */
 }
 
-/** Begin a new life under a new id. The window must be empty. */
-static void renew(struct rawe_conn *conn)
+void rawe_conn_renew(struct rawe_conn *conn, bool restart)
 {
     struct rawe_engine *engine = conn->engine;
     rawe_handshake_begin(&conn->handshake,
                          rawe_conn_table_renew(engine->table, conn->handshake.local_id),
-                         ++engine->incarnation);
+                         restart ? ++engine->incarnation : conn->handshake.local_incarnation);
     rawe_conn_reset(conn);
 }
 
@@ -136,8 +130,8 @@ static void ask_again_soon(struct rawe_conn *conn, uint64_t now_ns)
     }
 }
 
-static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool reply,
-                   uint64_t now_ns)
+void rawe_conn_answer(struct rawe_conn *conn, const struct rawe_connect *from, bool reply,
+                      uint64_t now_ns)
 {
     const uint64_t rtt_ns = rawe_liveness_connected_ns(&conn->path.liveness, now_ns);
     rawe_liveness_heard(&conn->path.liveness);
@@ -157,127 +151,9 @@ static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool
     if (!reply || !rawe_handshake_reply(&conn->handshake, from->connection_id)) {
         return;
     }
-    rawe_conn_note_owned(&conn->end);
     rawe_rtt_expect(&conn->tx.rtt, rtt_ns);
     rawe_conn_limit_payload(conn, from->payload_max_bytes);
     rawe_liveness_ask_at(&conn->path.liveness, 0);
     rawe_conn_arm_idle(conn);
     rawe_conn_make_pending(conn);
-}
-
-struct rawe_send *rawe_conn_fail(struct rawe_conn *conn)
-{
-    struct rawe_engine *engine = conn->engine;
-    rawe_handshake_enter(&conn->handshake, RAWE_CONN_FAILED);
-    rawe_timer_cancel(&engine->timers, &conn->timer);
-    rawe_conn_owe_nothing(conn);
-    engine->counters.peers_lost++;
-    struct rawe_send *abandoned = rawe_conn_abandon(conn, true);
-    /* The connection stays until its owner closes it, but gives its credit to others. */
-    rawe_conn_reset(conn);
-    rawe_credit_close(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
-    return abandoned;
-}
-
-void rawe_conn_renounce(struct rawe_conn *conn, uint32_t peer_id)
-{
-    rawe_conn_transmit_to(conn, peer_id, RAWE_FRAME_CLOSE, RAWE_FLAG_GIVEN_UP, 0, NULL, 0);
-}
-
-void rawe_conn_answer_failed(struct rawe_conn *conn, const struct rawe_header *header,
-                             const uint8_t *payload)
-{
-    struct rawe_connect from;
-    if (conn->handshake.state == RAWE_CONN_FAILED && header->type == RAWE_FRAME_PROBE &&
-        rawe_connect_decode(&from, payload, header->payload_bytes) == RAWE_DECODE_OK) {
-        rawe_conn_renounce(conn, from.connection_id);
-    }
-}
-
-/** Fail our end too, because the peer has given us up. False: not while the owner is away. */
-static bool given_up_by_peer(struct rawe_conn *conn)
-{
-    struct rawe_engine *engine = conn->engine;
-    if (engine->deferral->active && !engine->finalizing) {
-        return false;
-    }
-    struct rawe_send *abandoned = rawe_conn_fail(conn);
-    if (!engine->finalizing && engine->callbacks.given_up != NULL) {
-        engine->callbacks.given_up(engine->context, conn);
-    }
-    rawe_conn_complete(engine, abandoned, RAWE_STATUS_FAILED);
-    return true;
-}
-
-bool rawe_conn_disowned(struct rawe_conn *conn, bool given_up, uint64_t now_ns)
-{
-    const struct rawe_send *head = conn->tx.queue.first;
-    bool regular = rawe_conn_peer_finalizing(conn);
-    bool data_lost =
-        !rawe_sendwin_empty(&conn->tx.window) || (head != NULL && head->framed_bytes != 0);
-    uint64_t disowned_ns = now_ns - rawe_conn_note_disowned(&conn->end, given_up, now_ns);
-    bool doubtful = conn->end.given_up || (data_lost && !(regular && conn->engine->finalizing));
-    if (doubtful && (disowned_ns < DISOWNED_NS || conn->path.liveness.probes_unanswered == 0)) {
-        rawe_conn_revoke_credit(
-            &conn->tx);           /* keeps queued data out of flight, where it would be lost */
-        rawe_conn_arm_idle(conn); /* asks the peer, if nothing is in flight */
-        return false;
-    }
-    if (conn->end.given_up) {
-        return given_up_by_peer(conn);
-    }
-    struct rawe_send *abandoned = rawe_conn_abandon(conn, regular);
-    renew(conn);
-    rawe_handshake_enter(&conn->handshake, RAWE_CONN_PEER_CLOSED);
-    if (conn->tx.queue.first != NULL || conn->tx.window.held != NULL) {
-        rawe_conn_connect(conn, now_ns);
-    }
-    if (regular) {
-        rawe_conn_complete_unneeded(conn->engine, abandoned);
-    } else {
-        /* Operations whose requests have arrived may still await their replies. */
-        rawe_conn_complete_ended(conn, abandoned, data_lost || abandoned != NULL);
-    }
-    return true;
-}
-
-void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect *from, bool reply,
-                               uint64_t now_ns)
-{
-    struct rawe_engine *engine = conn->engine;
-    struct rawe_send *abandoned = NULL;
-    bool data_lost = false;
-    uint64_t known = conn->handshake.peer_incarnation;
-    engine->counters.connects_received++;
-    switch (rawe_handshake_judge(&conn->handshake, from->incarnation)) {
-    case RAWE_HANDSHAKE_DROP:
-        engine->counters.dropped_connection++;
-        if (conn->handshake.state == RAWE_CONN_FAILED && !reply) {
-            rawe_conn_renounce(conn, from->connection_id);
-        }
-        return;
-    case RAWE_HANDSHAKE_RESTART:
-        /* Data in flight may be lost. After a CLOSE there was none. */
-        if (conn->handshake.state == RAWE_CONN_OPEN) {
-            data_lost = !rawe_sendwin_empty(&conn->tx.window);
-            abandoned = rawe_conn_abandon(conn, false);
-        }
-        renew(conn);
-        rawe_handshake_enter(&conn->handshake, RAWE_CONN_IDLE);
-        break;
-    case RAWE_HANDSHAKE_RENEW_ID:
-        rawe_handshake_begin(&conn->handshake,
-                             rawe_conn_table_renew(engine->table, conn->handshake.local_id),
-                             conn->handshake.local_incarnation);
-        rawe_conn_reset(conn);
-        rawe_handshake_enter(&conn->handshake, RAWE_CONN_IDLE);
-        break;
-    case RAWE_HANDSHAKE_SAME:
-        break;
-    }
-    if (known != 0 && known != from->incarnation) {
-        rawe_conn_forget_finalizing(conn); /* it was said in an earlier life */
-    }
-    answer(conn, from, reply, now_ns);
-    rawe_conn_complete_ended(conn, abandoned, data_lost || abandoned != NULL);
 }

@@ -84,7 +84,7 @@ uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn)
     if (conn->path.liveness.probe_deadline_ns != 0) {
         return 0;
     }
-    if ((engine->finalizing && !conn->end.announced) || conn->end.disowned_ns != 0) {
+    if (rawe_conn_end_asks(&conn->end)) {
         return asked_ns + limits->probe_least_ns;
     }
     if (progress_ns != 0) {

@@ -45,7 +45,7 @@ static inline uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn)
 {
     const struct rawe_engine *engine = conn->engine;
     bool any = engine->config.liveness.idle_ns != 0 || engine->operations.in_use != 0 ||
-               engine->finalizing || conn->end.disowned_ns != 0;
+               rawe_conn_end_asks(&conn->end);
     return any ? rawe_conn_idle_question_ns(conn) : 0;
 }
 /** An operation begins now: arm the timer for the first question to its target. */

@@ -10,9 +10,8 @@
 
 #include "rawe_conn_ack.h"
 #include "rawe_conn_batch.h"
-#include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
-#include "rawe_conn_finalize.h"
+#include "rawe_conn_end.h"
 #include "rawe_conn_record.h"
 #include "rawe_conn_send.h"
 
@@ -396,24 +395,6 @@ static inline bool carried_acknowledgement(struct rawe_conn *conn, const struct 
     return lives(conn, header);
 }
 
-static void receive_close(struct rawe_conn *conn, const struct rawe_header *header, uint64_t now_ns)
-{
-    struct rawe_engine *engine = conn->engine; /* the owner may close the connection */
-    struct rawe_send *arrived = NULL;
-    if ((header->flags & RAWE_FLAG_GIVEN_UP) != 0) {
-        (void)rawe_conn_disowned(conn, true, now_ns);
-        return;
-    }
-    rawe_conn_note_finalizing(conn, header);
-    /* CLOSE carries an acknowledgement, unless it answers a PROBE (REPLY). */
-    if ((header->flags & RAWE_FLAG_REPLY) == 0 &&
-        header->acknowledgement - conn->tx.window.una <= rawe_sendwin_used(&conn->tx.window)) {
-        arrived = rawe_conn_release_before(conn, header->acknowledgement);
-    }
-    (void)rawe_conn_disowned(conn, false, now_ns);
-    rawe_conn_complete(engine, arrived, RAWE_STATUS_DONE);
-}
-
 void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
                        const uint8_t *payload, uint64_t now_ns)
 {
@@ -462,7 +443,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         rawe_conn_make_pending(conn);
         break;
     case RAWE_FRAME_CLOSE:
-        receive_close(conn, header, now_ns);
+        rawe_conn_receive_close(conn, header, now_ns);
         break;
     default:
         engine->counters.dropped_type++;

@@ -112,21 +112,37 @@ struct rawe_conn_path {
     struct rawe_liveness liveness;
 };
 
-/** The end of a connection, by MPI_Finalize or by the peer: see rawe_conn_finalize.h. */
+/** How far the two processes are in MPI_Finalize: the drawing in rawe_conn_end.h. */
+enum rawe_end_state {
+    RAWE_END_NONE,           /**< neither finalizes */
+    RAWE_END_ANNOUNCING,     /**< ours does, and asks until the peer knows */
+    RAWE_END_ANNOUNCED,      /**< ours does, and the peer knows */
+    RAWE_END_PEER,           /**< the peer's does */
+    RAWE_END_BOTH,           /**< both do, and ours asks until the peer knows */
+    RAWE_END_BOTH_ANNOUNCED, /**< both do, and know */
+};
+
+/** What the peer says of the connection, which is believed later: also drawn there. */
+enum rawe_disowned {
+    RAWE_DISOWNED_NOT,      /**< nothing, or it has said something else since */
+    RAWE_DISOWNED_ENDED,    /**< it has ended it, or knows none */
+    RAWE_DISOWNED_GIVEN_UP, /**< it has ended it because it has given us up */
+};
+
+/** The end of a connection. */
 struct rawe_conn_end {
-    /* rawe_conn_finalize.c */
+    /* rawe_conn_end.c */
     uint32_t announced_from; /**< probes with this number or a later one say that we finalize */
-    bool announced;          /**< the peer has answered one of them */
-    bool peer;               /**< the peer has said that it finalizes */
+    uint8_t state;           /**< enum rawe_end_state */
+    uint8_t disowned;        /**< enum rawe_disowned */
     bool lost;               /**< the peer ended it without all our data, and did not finalize */
     bool report_loss;        /**< to the owner, once it is back */
-    bool given_up;           /**< the peer has ended it because it has given us up */
     bool heard;              /**< the peer was heard since rawe_conn_finalized was last called */
     uint32_t una;            /**< oldest frame in the window at that call */
     uint64_t asked_ns;       /**< time of that call */
     uint64_t silent_ns;      /**< how long the peer was silent while we ran... */
     uint64_t stuck_ns;       /**< ... and how long nothing was acknowledged */
-    uint64_t disowned_ns;    /**< since when the peer says that it has ended it; 0: it does not */
+    uint64_t disowned_ns;    /**< since when the peer disowns it */
 };
 
 /** A connection. */
@@ -153,6 +169,26 @@ struct rawe_conn {
 static inline bool rawe_conn_idle(const struct rawe_conn *conn)
 {
     return conn->tx.queue.first == NULL && rawe_sendwin_empty(&conn->tx.window);
+}
+
+/** Return true once the peer has acknowledged everything, or never will. */
+static inline bool rawe_conn_drained(const struct rawe_conn *conn)
+{
+    return conn->handshake.state == RAWE_CONN_FAILED ||
+           (rawe_conn_idle(conn) && conn->tx.window.held == NULL);
+}
+
+/** Return true if the peer has said on this connection that it finalizes. */
+static inline bool rawe_conn_end_peer(const struct rawe_conn_end *end)
+{
+    return end->state >= RAWE_END_PEER;
+}
+
+/** Return true while the peer is asked whether it knows that we finalize, or disowns it. */
+static inline bool rawe_conn_end_asks(const struct rawe_conn_end *end)
+{
+    return end->state == RAWE_END_ANNOUNCING || end->state == RAWE_END_BOTH ||
+           end->disowned != RAWE_DISOWNED_NOT;
 }
 
 /** Return true if a message may complete before it is sent: only if it leaves without the owner. */

@@ -149,13 +149,9 @@ void rawe_peer_give_up(struct rawe_peer *peer)
     abandon_waiting(peer->engine, peer);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         struct rawe_conn *conn = rawe_peer_conn(peer, lane); /* out of memory: no notice is sent */
-        if (conn == NULL || conn->handshake.state == RAWE_CONN_FAILED) {
-            continue;
+        if (conn != NULL && conn->handshake.state != RAWE_CONN_FAILED) {
+            rawe_conn_renounce(conn);
         }
-        if (conn->handshake.state == RAWE_CONN_OPEN) {
-            rawe_conn_renounce(conn, conn->handshake.peer_id);
-        }
-        rawe_conn_complete(peer->engine, rawe_conn_fail(conn), RAWE_STATUS_FAILED);
     }
 }
 
@@ -199,16 +195,14 @@ void rawe_peer_announce(struct rawe_peer *peer, bool opens, uint64_t now_ns)
 enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, enum rawe_needs needs,
                                         uint64_t now_ns)
 {
-    bool waits = false, lost = false;
+    enum rawe_finalized worst = RAWE_FINALIZED_DONE;
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-        struct rawe_conn *conn = peer->conn[lane];
-        if (conn != NULL) {
-            enum rawe_finalized finalized = rawe_conn_finalized(conn, needs, now_ns);
-            waits |= finalized == RAWE_FINALIZED_NOT;
-            lost |= finalized == RAWE_FINALIZED_LOST;
+        if (peer->conn[lane] != NULL) {
+            enum rawe_finalized one = rawe_conn_finalized(peer->conn[lane], needs, now_ns);
+            worst = one > worst ? one : worst;
         }
     }
-    return waits ? RAWE_FINALIZED_NOT : lost ? RAWE_FINALIZED_LOST : RAWE_FINALIZED_DONE;
+    return worst;
 }
 
 /** Return true if a streak can begin, apart from the number of messages in a row. */

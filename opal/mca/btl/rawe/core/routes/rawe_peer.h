@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "conn/rawe_conn_finalize.h"
+#include "conn/rawe_conn_end.h"
 #include "conn/rawe_conn_state.h"
 #include "routes/rawe_health.h"
 #include "routes/rawe_quality.h"

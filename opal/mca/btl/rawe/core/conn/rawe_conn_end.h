@@ -1,0 +1,123 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The end of a connection, by MPI_Finalize, by a CLOSE, or because one side gives up the other.
+ *
+ * A finalizing process says so in each control frame, because a peer may still wait for its data or
+ * send to it. It leaves once the peer has acknowledged everything and knows, or finalizes as well
+ * (doc/protocol.md, section 6). The states are TCP's before a connection is closed (RFC 9293 section
+ * 3.3.2), where an answered probe acknowledges the FIN:
+ *
+ *                           the peer says that it finalizes
+ *        NONE (ESTABLISHED) ──────────────────────────────> PEER (CLOSE-WAIT)
+ *             │ we finalize                                       │ we finalize
+ *             v                                                   v
+ *      ANNOUNCING (FIN-WAIT-1) ──────────────────────────> BOTH (CLOSING)
+ *    it answers │  ^ new life                        it answers │  ^ new life
+ *               v  │                                            v  │
+ *      ANNOUNCED (FIN-WAIT-2) ───────────────────────────> BOTH_ANNOUNCED (TIME-WAIT)
+ *                           <──────────────────────────────
+ *                 in each row: its host has a new process, or we close
+ *
+ * Lingering, drained and closed are no states of their own. A finalizing process lingers in the
+ * lower two rows until rawe_conn_finalized allows it to leave. That depends on the send window
+ * (rawe_conn_drained), on silence, and on what the peer needs: nothing behind a fence. Closed are
+ * the handshake's states PEER_CLOSED and FAILED. They follow, whatever the state above, when it is
+ * believed that the peer disowns the connection: with data in flight not at once, because its last
+ * acknowledgement may still arrive.
+ *
+ *      DISOWNED_NOT ── CLOSE ──────> DISOWNED_ENDED ──────> PEER_CLOSED; connects again
+ *            │                             │ GIVEN_UP        if something is queued
+ *            │                             v
+ *            └─────── GIVEN_UP ───> DISOWNED_GIVEN_UP ────> FAILED
+ *
+ * Any other frame of the peer leads back to DISOWNED_NOT.
+ * The edges on the right follow after a second in which the peer has answered no probe; from ENDED
+ * at once if nothing is in flight, or both finalize. A silent or stuck peer is given up, too
+ * (FAILED), unless it finalizes: then it has left, and needs none of our sends.
+ */
+#ifndef RAWE_CONN_END_H
+#define RAWE_CONN_END_H
+
+#include "rawe_conn_state.h"
+
+enum rawe_end_event {
+    RAWE_ON_FINALIZE,        /**< our process finalizes */
+    RAWE_ON_ANSWER,          /**< the peer has answered a probe that said so */
+    RAWE_ON_PEER_FINALIZING, /**< the peer has said that it finalizes */
+    RAWE_ON_NEW_LIFE,        /**< new id: the peer must be told again, and disowned the old one */
+    RAWE_ON_FORGET_PEER,     /**< what the peer has said was an earlier process, or we close */
+};
+
+/** Go where the drawing leads from the connection's state. Other events change nothing. */
+void rawe_conn_end_step(struct rawe_conn *conn, enum rawe_end_event event);
+
+/** Note from a control frame whether the peer finalizes, and whether it answers our own notice. */
+void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header *header);
+
+/** The peer has sent something, so it had not ended the connection when it did. */
+static inline void rawe_conn_note_owned(struct rawe_conn_end *end)
+{
+    end->disowned = RAWE_DISOWNED_NOT;
+}
+
+/**
+ * The peer disowns the connection, or, with `given_up`, has given us up. Returns true if that is
+ * believed. Then the data in flight has failed, unless the peer finalizes. If the peer has given us
+ * up, which is not believed while the owner is away, the owner may have closed the connection.
+ */
+bool rawe_conn_disowned(struct rawe_conn *conn, bool given_up, uint64_t now_ns);
+
+/** Process a CLOSE frame. The owner may close the connection. */
+void rawe_conn_receive_close(struct rawe_conn *conn, const struct rawe_header *header,
+                             uint64_t now_ns);
+
+/** Send the CLOSE of a connection that is about to be freed. */
+void rawe_conn_send_close(struct rawe_conn *conn);
+
+/** Tell the peer's connection that ours has failed. */
+void rawe_conn_send_given_up(struct rawe_conn *conn, uint32_t peer_id);
+
+/** On a failed connection, answer a PROBE: the peer that we gave up is alive, and must know. */
+void rawe_conn_answer_failed(struct rawe_conn *conn, const struct rawe_header *header,
+                             const uint8_t *payload);
+
+/** The process is given up: fail the connection and its sends, and tell the peer if it is open. */
+void rawe_conn_renounce(struct rawe_conn *conn);
+
+/** Fail the connection and its sends, because the peer was silent or stalled for too long. */
+void rawe_conn_give_up(struct rawe_conn *conn, uint64_t silent_ns);
+
+/** Complete all sends if a finalizing peer, silent or stuck for a second, has left (true). */
+bool rawe_conn_peer_gone(struct rawe_conn *conn, uint64_t silent_ns);
+
+/** Fail sends abandoned because the peer ended it; `data_lost`: some was not acknowledged. */
+void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost);
+
+/** Return true, once, if the peer ended it with data missing while the owner was away. */
+bool rawe_conn_take_loss(struct rawe_conn_end *end);
+
+/** What a peer still needs when our process finalizes, as far as the owner knows. */
+enum rawe_needs {
+    RAWE_NEEDS_ALL,  /**< our data, and to know that we finalize, because it may send to us */
+    RAWE_NEEDS_DATA, /**< our data */
+    RAWE_NEEDS_NONE, /**< nothing: it finalizes as well, and has received whatever it waited for */
+};
+
+/** Whether a connection of a finalizing engine may be closed. The worst comes last. */
+enum rawe_finalized {
+    RAWE_FINALIZED_DONE, /**< yes */
+    RAWE_FINALIZED_LOST, /**< yes, but the peer may need data that it has not acknowledged */
+    RAWE_FINALIZED_NOT,  /**< no: the peer may need something from us, or does not know yet */
+};
+
+/**
+ * Return whether the connection may be closed. Call repeatedly: only time between calls counts. The
+ * result stays NOT for at most the peer timeout (30 s if there is none) if the peer is silent or
+ * stuck, and for at most a second if it is silent and needs nothing, or needed data and
+ * acknowledged all of it.
+ */
+enum rawe_finalized rawe_conn_finalized(struct rawe_conn *conn, enum rawe_needs needs,
+                                        uint64_t now_ns);
+
+#endif
