@@ -453,20 +453,32 @@ TEST(rawe_conn_finalized__a_peer_that_was_never_connected)
     assert_int_equal(linger(bulk, TIMEOUT_NS / 5), RAWE_FINALIZED_LOST);
 }
 
+/** Also if it did so while the owner was away, and was to be told when it came back. */
 TEST(rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize)
 {
-    net.filter = lose_data;
-    send(1, 1);
-    rawe_engine_finalizing(engine(1));
-    unit_run(&net, 50 * UNIT_MS, UNIT_MS);
-    net.node[0].refuses = true;
-    unit_close(&net, 0, UNIT_LANE);
-    assert_int_equal(linger(end(1), 900 * UNIT_MS), RAWE_FINALIZED_NOT);
-    assert_int_equal(linger(end(1), UNIT_S), RAWE_FINALIZED_LOST);
-    assert_false(rawe_engine_has_deferred(engine(1))); /* it is not reported any more */
-    end(1)->end.heard = true;
-    struct rawe_conn *bulk = unit_open(&net, 1, RAWE_LANE_BULK);
-    join_lanes(1);
-    rawe_conn_end_step(bulk, RAWE_ON_PEER_FINALIZING); /* but it does, by another lane */
-    assert_int_equal(rawe_conn_finalized(end(1), needs, net.now_ns), RAWE_FINALIZED_DONE);
+    for (unsigned before = 0; before < 2; before++) {
+        set_up();
+        net.filter = lose_data;
+        send(1, 1);
+        if (before) {
+            rawe_engine_defer_begin(engine(1));
+        } else {
+            rawe_engine_finalizing(engine(1));
+        }
+        unit_run(&net, 50 * UNIT_MS, UNIT_MS);
+        net.node[0].refuses = true;
+        unit_close(&net, 0, UNIT_LANE);
+        assert_int_equal(linger(end(1), 900 * UNIT_MS), RAWE_FINALIZED_NOT);
+        if (before) {
+            unit_run(&net, UNIT_S, UNIT_MS);
+            rawe_engine_finalizing(engine(1));
+        }
+        assert_int_equal(linger(end(1), UNIT_S), RAWE_FINALIZED_LOST);
+        assert_false(rawe_engine_has_deferred(engine(1))); /* it is not reported any more */
+        end(1)->end.heard = true;
+        struct rawe_conn *bulk = unit_open(&net, 1, RAWE_LANE_BULK);
+        join_lanes(1);
+        rawe_conn_end_step(bulk, RAWE_ON_PEER_FINALIZING); /* but it does, by another lane */
+        assert_int_equal(rawe_conn_finalized(end(1), needs, net.now_ns), RAWE_FINALIZED_DONE);
+    }
 }

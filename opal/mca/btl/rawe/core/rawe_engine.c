@@ -53,9 +53,8 @@ static void report_losses(struct rawe_engine *engine)
     engine->deferral->losses_wait = false;
     for (uint32_t i = 0; i < engine->table->size; i++) {
         struct rawe_conn *conn = engine->table->entries[i].conn;
-        if (conn != NULL && rawe_conn_take_loss(&conn->end) &&
-            conn->engine->callbacks.lost != NULL) {
-            conn->engine->callbacks.lost(conn->engine->context, conn);
+        if (conn != NULL) {
+            rawe_conn_report_loss(conn);
         }
     }
 }

@@ -90,22 +90,24 @@ static void complete_unneeded(struct rawe_engine *engine, struct rawe_send *list
 void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost)
 {
     struct rawe_engine *engine = conn->engine;
-    struct rawe_conn_end *end = &conn->end;
-    end->lost |= data_lost && engine->finalizing;
-    data_lost = data_lost && !engine->finalizing;
+    conn->end.lost = conn->end.lost || data_lost;
+    data_lost = data_lost && !engine->finalizing; /* else rawe_conn_finalized reports it */
     if (data_lost && engine->deferral->active) {
-        end->report_loss = engine->deferral->losses_wait = engine->deferral->pending = true;
-    } else if (data_lost && engine->callbacks.lost != NULL) {
-        engine->callbacks.lost(engine->context, conn);
+        engine->deferral->losses_wait = engine->deferral->pending = true;
+    } else if (data_lost) {
+        rawe_conn_report_loss(conn);
     }
     rawe_conn_complete(engine, abandoned, RAWE_STATUS_FAILED);
 }
 
-bool rawe_conn_take_loss(struct rawe_conn_end *end)
+void rawe_conn_report_loss(struct rawe_conn *conn)
 {
-    bool lost = end->report_loss;
-    end->report_loss = false;
-    return lost;
+    const struct rawe_callbacks *callbacks = &conn->engine->callbacks;
+    bool lost = conn->end.lost;
+    conn->end.lost = false;
+    if (lost && callbacks->lost != NULL) {
+        callbacks->lost(conn->engine->context, conn);
+    }
 }
 
 /* ---- giving up ---- */

@@ -94,8 +94,8 @@ bool rawe_conn_peer_gone(struct rawe_conn *conn, uint64_t silent_ns);
 /** Fail sends abandoned because the peer ended it; `data_lost`: some was not acknowledged. */
 void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost);
 
-/** Return true, once, if the peer ended it with data missing while the owner was away. */
-bool rawe_conn_take_loss(struct rawe_conn_end *end);
+/** Tell the owner, once, if the peer ended it with data missing. */
+void rawe_conn_report_loss(struct rawe_conn *conn);
 
 /** What a peer still needs when our process finalizes, as far as the owner knows. */
 enum rawe_needs {

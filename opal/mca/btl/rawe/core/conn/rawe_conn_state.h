@@ -135,8 +135,7 @@ struct rawe_conn_end {
     uint32_t announced_from; /**< probes with this number or a later one say that we finalize */
     uint8_t state;           /**< enum rawe_end_state */
     uint8_t disowned;        /**< enum rawe_disowned */
-    bool lost;               /**< the peer ended it without all our data, and did not finalize */
-    bool report_loss;        /**< to the owner, once it is back */
+    bool lost;               /**< the peer ended it with our data missing; not reported yet */
     bool heard;              /**< the peer was heard since rawe_conn_finalized was last called */
     uint32_t una;            /**< oldest frame in the window at that call */
     uint64_t asked_ns;       /**< time of that call */
