@@ -105,7 +105,7 @@ static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *f
                                  ? node->conn[from->lane]
                                  : unit_open(node->net, node->index, from->lane);
     if (node->has_given_up && conn->handshake.state != RAWE_CONN_FAILED) {
-        rawe_conn_renounce(conn);
+        rawe_conn_fail(conn, RAWE_FAILURE_RENOUNCED, 0);
     }
     return conn;
 }

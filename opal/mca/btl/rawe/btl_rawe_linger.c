@@ -24,7 +24,7 @@
 
 /** Sleep after this long without work: other processes of this host may need the processor. */
 #define SPIN_NS 100000ull
-#define SLEEP_NS 100000
+static const struct timespec pause_time = {.tv_nsec = 100000};
 
 /** How long to stay for groups if btl_rawe_peer_timeout is unlimited. */
 #define GROUPS_SECONDS 30u
@@ -118,7 +118,6 @@ static bool modules_finalized(bool fenced, uint64_t now_ns, const mca_btl_base_e
 /** Make progress until all endpoints may be closed. Peers may be ahead of us, or behind. */
 static void carry_data(void)
 {
-    const struct timespec pause = {.tv_nsec = SLEEP_NS};
     const mca_btl_base_endpoint_t *lost = NULL;
     bool fenced = passed_fence();
     uint64_t now_ns = mca_btl_rawe_now_ns();
@@ -135,7 +134,7 @@ static void carry_data(void)
             }
         }
         if (now_ns - last_ns >= SPIN_NS) {
-            (void)nanosleep(&pause, NULL);
+            (void)nanosleep(&pause_time, NULL);
         }
     }
     if (NULL != lost) {
@@ -149,7 +148,6 @@ static void carry_data(void)
  */
 static void carry_groups(void)
 {
-    const struct timespec pause = {.tv_nsec = SLEEP_NS};
     const uint64_t timeout_s = mca_btl_rawe_params.peer_timeout;
     const uint64_t most_ns = (0 != timeout_s ? timeout_s : GROUPS_SECONDS) * 1000000000u;
     const uint64_t began_ns = mca_btl_rawe_now_ns();
@@ -157,7 +155,7 @@ static void carry_groups(void)
     while (!passed_fence() && !mca_btl_rawe_multicast_done() &&
            mca_btl_rawe_now_ns() - began_ns < most_ns) {
         if (!modules_progress(true)) {
-            (void)nanosleep(&pause, NULL);
+            (void)nanosleep(&pause_time, NULL);
         }
     }
 }

@@ -198,7 +198,7 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
         if (rawe_conn_peer_gone(conn, stalled_ns)) {
             return true;
         }
-        rawe_conn_give_up(conn, stalled_ns);
+        rawe_conn_fail(conn, RAWE_FAILURE_SILENT, stalled_ns);
         return false;
     }
     if (conn->path.liveness.probes_unanswered == 0 && engine->callbacks.stalled != NULL) {
@@ -228,7 +228,7 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
         return true;
     }
     if (verdict == RAWE_LIVENESS_GIVE_UP) {
-        rawe_conn_give_up(conn, silent_ns);
+        rawe_conn_fail(conn, RAWE_FAILURE_SILENT, silent_ns);
         return false;
     }
     if (conn->handshake.state == RAWE_CONN_CONNECTING) {

@@ -20,8 +20,6 @@
 /** A finalizing process cannot resend CLOSE, so it sends several. */
 #define CLOSES_FINALIZING 3u
 
-/* ---- the states ---- */
-
 void rawe_conn_end_step(struct rawe_conn *conn, enum rawe_end_event event)
 {
     static const uint8_t next[][RAWE_END_BOTH_ANNOUNCED + 1] = {
@@ -38,9 +36,9 @@ void rawe_conn_end_step(struct rawe_conn *conn, enum rawe_end_event event)
                                  RAWE_END_NONE, RAWE_END_ANNOUNCING, RAWE_END_ANNOUNCED},
     };
     struct rawe_conn_end *end = &conn->end;
-    bool peer = rawe_conn_end_peer(end);
+    bool peer = end->state >= RAWE_END_PEER;
     end->state = next[event][end->state];
-    if (rawe_conn_end_peer(end) != peer) {
+    if (peer != (end->state >= RAWE_END_PEER)) {
         rawe_route_note_finalizing(conn->path.preferred, !peer);
     }
     if (event == RAWE_ON_FINALIZE) {
@@ -69,10 +67,8 @@ void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header 
 /** Return true if the peer's process has said that it finalizes, on this or another connection. */
 static bool peer_finalizing(const struct rawe_conn *conn)
 {
-    return rawe_conn_end_peer(&conn->end) || rawe_route_finalizing(conn->path.preferred);
+    return conn->end.state >= RAWE_END_PEER || rawe_route_finalizing(conn->path.preferred);
 }
-
-/* ---- unfinished sends ---- */
 
 /** Complete abandoned sends that the finalizing peer no longer needs; requests fail. */
 static void complete_unneeded(struct rawe_engine *engine, struct rawe_send *list)
@@ -102,22 +98,19 @@ void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandone
 
 void rawe_conn_report_loss(struct rawe_conn *conn)
 {
-    const struct rawe_callbacks *callbacks = &conn->engine->callbacks;
-    bool lost = conn->end.lost;
+    bool lost = conn->end.lost && conn->engine->callbacks.lost != NULL;
     conn->end.lost = false;
-    if (lost && callbacks->lost != NULL) {
-        callbacks->lost(conn->engine->context, conn);
+    if (lost) {
+        conn->engine->callbacks.lost(conn->engine->context, conn);
     }
 }
 
-/* ---- giving up ---- */
-
-enum failure { SILENT, RENOUNCED, GIVEN_UP_BY_PEER };
-
-/** Fail the connection for good, tell the owner if it does not know, then fail the sends. */
-static void fail(struct rawe_conn *conn, enum failure failure, uint64_t silent_ns)
+void rawe_conn_fail(struct rawe_conn *conn, enum rawe_failure failure, uint64_t silent_ns)
 {
     struct rawe_engine *engine = conn->engine;
+    if (failure == RAWE_FAILURE_RENOUNCED && conn->handshake.state == RAWE_CONN_OPEN) {
+        rawe_conn_send_given_up(conn, conn->handshake.peer_id);
+    }
     rawe_handshake_enter(&conn->handshake, RAWE_CONN_FAILED);
     rawe_timer_cancel(&engine->timers, &conn->timer);
     rawe_conn_owe_nothing(conn);
@@ -127,26 +120,13 @@ static void fail(struct rawe_conn *conn, enum failure failure, uint64_t silent_n
     rawe_conn_reset(conn);
     rawe_conn_end_step(conn, RAWE_ON_NEW_LIFE);
     rawe_credit_close(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
-    if (failure == SILENT && engine->callbacks.failed != NULL) {
+    if (failure == RAWE_FAILURE_SILENT && engine->callbacks.failed != NULL) {
         engine->callbacks.failed(engine->context, conn, silent_ns);
-    } else if (failure == GIVEN_UP_BY_PEER && !engine->finalizing &&
+    } else if (failure == RAWE_FAILURE_GIVEN_UP && !engine->finalizing &&
                engine->callbacks.given_up != NULL) {
         engine->callbacks.given_up(engine->context, conn);
     }
     rawe_conn_complete(engine, abandoned, RAWE_STATUS_FAILED);
-}
-
-void rawe_conn_give_up(struct rawe_conn *conn, uint64_t silent_ns)
-{
-    fail(conn, SILENT, silent_ns);
-}
-
-void rawe_conn_renounce(struct rawe_conn *conn)
-{
-    if (conn->handshake.state == RAWE_CONN_OPEN) {
-        rawe_conn_send_given_up(conn, conn->handshake.peer_id);
-    }
-    fail(conn, RENOUNCED, 0);
 }
 
 bool rawe_conn_peer_gone(struct rawe_conn *conn, uint64_t silent_ns)
@@ -217,7 +197,7 @@ bool rawe_conn_disowned(struct rawe_conn *conn, bool given_up, uint64_t now_ns)
         if (conn->engine->deferral->active && !conn->engine->finalizing) {
             return false;
         }
-        fail(conn, GIVEN_UP_BY_PEER, 0);
+        rawe_conn_fail(conn, RAWE_FAILURE_GIVEN_UP, 0);
         return true;
     }
     struct rawe_send *abandoned = rawe_conn_abandon(conn, regular);
@@ -282,7 +262,7 @@ enum rawe_finalized rawe_conn_finalized(struct rawe_conn *conn, enum rawe_needs 
     note_passed(conn, now_ns);
     bool silent = end->silent_ns >= GONE_NS;
     /* Consult the other connections to the peer only if this one cannot tell. */
-    bool unneeded = needs == RAWE_NEEDS_NONE || rawe_conn_end_peer(end) ||
+    bool unneeded = needs == RAWE_NEEDS_NONE || end->state >= RAWE_END_PEER ||
                     ((unheard || silent || end->lost) && peer_finalizing(conn));
     enum rawe_finalized ended =
         unneeded || (drained && !end->lost) ? RAWE_FINALIZED_DONE : RAWE_FINALIZED_LOST;

@@ -82,11 +82,14 @@ void rawe_conn_send_given_up(struct rawe_conn *conn, uint32_t peer_id);
 void rawe_conn_answer_failed(struct rawe_conn *conn, const struct rawe_header *header,
                              const uint8_t *payload);
 
-/** The process is given up: fail the connection and its sends, and tell the peer if it is open. */
-void rawe_conn_renounce(struct rawe_conn *conn);
+enum rawe_failure {
+    RAWE_FAILURE_SILENT,    /**< the peer was silent or stuck for too long: tell the owner */
+    RAWE_FAILURE_RENOUNCED, /**< the owner has given its process up: tell the peer */
+    RAWE_FAILURE_GIVEN_UP,  /**< the peer has given us up: tell the owner */
+};
 
-/** Fail the connection and its sends, because the peer was silent or stalled for too long. */
-void rawe_conn_give_up(struct rawe_conn *conn, uint64_t silent_ns);
+/** Fail the connection for good, and its sends. The owner may close it when it is told. */
+void rawe_conn_fail(struct rawe_conn *conn, enum rawe_failure failure, uint64_t silent_ns);
 
 /** Complete all sends if a finalizing peer, silent or stuck for a second, has left (true). */
 bool rawe_conn_peer_gone(struct rawe_conn *conn, uint64_t silent_ns);

@@ -177,12 +177,6 @@ static inline bool rawe_conn_drained(const struct rawe_conn *conn)
            (rawe_conn_idle(conn) && conn->tx.window.held == NULL);
 }
 
-/** Return true if the peer has said on this connection that it finalizes. */
-static inline bool rawe_conn_end_peer(const struct rawe_conn_end *end)
-{
-    return end->state >= RAWE_END_PEER;
-}
-
 /** Return true while the peer is asked whether it knows that we finalize, or disowns it. */
 static inline bool rawe_conn_end_asks(const struct rawe_conn_end *end)
 {

@@ -150,7 +150,7 @@ void rawe_peer_give_up(struct rawe_peer *peer)
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         struct rawe_conn *conn = rawe_peer_conn(peer, lane); /* out of memory: no notice is sent */
         if (conn != NULL && conn->handshake.state != RAWE_CONN_FAILED) {
-            rawe_conn_renounce(conn);
+            rawe_conn_fail(conn, RAWE_FAILURE_RENOUNCED, 0);
         }
     }
 }
