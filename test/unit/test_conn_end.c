@@ -50,7 +50,7 @@ static void receive(uint8_t type, uint8_t flags, uint32_t sequence, uint32_t ack
     const struct rawe_header header = {
         .type = type, .flags = flags, .sequence = sequence, .acknowledgement = acknowledgement};
     net_queue_clear(&net.queue);
-    unit_receive_forged(&net, 1, UNIT_LANE, header, NULL, 0);
+    unit_receive_forged(&net, 1, unit_lane, header, NULL, 0);
 }
 
 /** Assert that node 0 has not been told of a loss. */
@@ -153,12 +153,12 @@ TEST(rawe_conn_receive_connect__of_the_next_process)
 {
     rawe_engine_finalizing(engine(1));
     assert_int_equal(linger(end(1), UNIT_S), RAWE_FINALIZED_DONE);
-    unit_close(&net, 1, UNIT_LANE);
+    unit_close(&net, 1, unit_lane);
     unit_settle(&net);
     assert_int_equal(end(0)->end.state, RAWE_END_PEER);
     net.now_ns += UNIT_MS;
     unit_restart(&net, 1);
-    rawe_conn_connect(unit_open(&net, 1, UNIT_LANE), net.now_ns);
+    rawe_conn_connect(unit_open(&net, 1, unit_lane), net.now_ns);
     unit_settle(&net);
     assert_int_equal(end(0)->end.state, RAWE_END_NONE);
     assert_works_both_ways();
@@ -236,7 +236,7 @@ TEST(rawe_conn_receive_close__both_ends_wait_for_no_data_any_more)
 
 TEST(rawe_engine_receive__an_unknown_peer_is_answered)
 {
-    unit_close(&net, 1, UNIT_LANE);
+    unit_close(&net, 1, unit_lane);
     unit_settle(&net);
     net.node[1].refuses = true;
     rawe_engine_finalizing(engine(1));
@@ -253,9 +253,9 @@ TEST(rawe_conn_send_close__three_times_when_finalizing)
     net.filter = drop_all;
     unit_open(&net, 0, RAWE_LANE_BULK);
     rawe_engine_finalizing(engine(1));
-    unit_close(&net, 1, UNIT_LANE);
+    unit_close(&net, 1, unit_lane);
     assert_int_equal(net.node[1].sent[RAWE_FRAME_CLOSE], 3);
-    unit_close(&net, 0, UNIT_LANE);
+    unit_close(&net, 0, unit_lane);
     assert_int_equal(net.node[0].sent[RAWE_FRAME_CLOSE], 1);
     unit_close(&net, 0, RAWE_LANE_BULK);
     assert_int_equal(net.node[0].sent[RAWE_FRAME_CLOSE], 1);
@@ -294,7 +294,7 @@ TEST(rawe_conn_fail__renounced_before_it_was_open)
         unit_start_with((struct unit_options){0});
         memset(sends, 0, sizeof(sends));
         net.node[1].has_given_up = true;
-        unit_open(&net, 0, UNIT_LANE);
+        unit_open(&net, 0, unit_lane);
         if (finalizing) {
             rawe_engine_finalizing(engine(0));
         }
@@ -328,7 +328,7 @@ TEST(rawe_conn_peer_gone__on_a_lane_never_opened)
     join_lanes(0);
     rawe_engine_finalizing(engine(1));
     assert_int_equal(linger(end(1), UNIT_S), RAWE_FINALIZED_DONE);
-    unit_close(&net, 1, UNIT_LANE); /* it leaves */
+    unit_close(&net, 1, unit_lane); /* it leaves */
     unit_settle(&net);
     net.filter = lose_to_node_1;
     unit_send_message(bulk, &sends[0], 0, data, sizeof(data));
@@ -375,7 +375,7 @@ TEST(rawe_conn_finalized__unused_ones_may_be_closed)
     struct rawe_conn *idle = unit_open(&net, 1, RAWE_LANE_BULK);
     rawe_engine_finalizing(engine(1));
     assert_int_equal(rawe_conn_finalized(idle, needs, net.now_ns), RAWE_FINALIZED_DONE);
-    unit_close(&net, 0, UNIT_LANE);
+    unit_close(&net, 0, unit_lane);
     unit_settle(&net);
     assert_int_equal(rawe_conn_finalized(end(1), needs, net.now_ns), RAWE_FINALIZED_DONE);
 }
@@ -449,7 +449,7 @@ TEST(rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize)
         }
         unit_run(&net, 50 * UNIT_MS, UNIT_MS);
         net.node[0].refuses = true;
-        unit_close(&net, 0, UNIT_LANE);
+        unit_close(&net, 0, unit_lane);
         assert_int_equal(linger(end(1), 900 * UNIT_MS), RAWE_FINALIZED_NOT);
         if (before) {
             unit_run(&net, UNIT_S, UNIT_MS);
