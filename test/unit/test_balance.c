@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of long PUTs, and replies to GETs, over all routes to a process: shares by speed and backlog.
+ * Tests of long PUTs, and replies to GETs, over all routes to a process: shares by speed and
+ * backlog.
  */
 #include "unit_alloc.h"
 #include "unit_rails.h"
@@ -171,26 +172,6 @@ static void has_rate(unsigned rail, uint32_t mbps)
     assert_int_equal(cc->rate_mbps, mbps);
 }
 
-/** The component gives the speed with the peer's configuration. */
-TEST(rawe_balance_operate__by_the_speed_that_a_peer_was_given)
-{
-    start(0, 0, 0, 1000);
-    struct rawe_peer *peer = rails_peer(0, 2), *others[] = {rails_peer(0, 0), rails_peer(0, 1)};
-    struct rawe_peer_config config = net_peer_config(RAILS); /* host 1's first interface */
-    config.payload_max_bytes = peer->route.payload_max_bytes;
-    config.interface = 1;
-    config.owner = others[0]->owner;
-    config.speed_mbps = 3000;
-    rawe_peer_close(others[0]);
-    rawe_peer_init(others[0], others[0]->engine, &config);
-    rawe_peer_join(others[0], peer);
-    others[0]->takes_part = true;
-    struct access *access = put(2, 0, 32 * GRAIN_BYTES);
-    assert_in_range(load_bytes(0), 23 * GRAIN_BYTES, 25 * GRAIN_BYTES);
-    assert_in_range(load_bytes(2), 7 * GRAIN_BYTES, 9 * GRAIN_BYTES);
-    assert_arrives(access, 0, 32 * GRAIN_BYTES);
-}
-
 TEST(rawe_balance_operate__by_measured_rates)
 {
     start(0, 1000, 1000, 2000);
@@ -235,22 +216,6 @@ TEST(rawe_balance_operate__opens_no_other_route_for_what_stays_whole)
     struct access *access = put(0, 0, GRAIN_BYTES - 1);
     assert_null(rails_peer(0, 1)->conn[RAWE_LANE_BULK]);
     assert_arrives(access, 0, GRAIN_BYTES - 1);
-}
-
-TEST(rawe_balance_operate__not_by_a_route_that_is_down)
-{
-    start(0, 1000, 1000, 1000);
-    for (unsigned down = 0; down < 2; down++) { /* the one that is asked for, another */
-        rails_cut(down);
-        rawe_peer_set_down(rails_peer(0, down), rails.now_ns);
-        struct access *access = put(0, 0, 20 * GRAIN_BYTES);
-        assert_int_equal(load_bytes(down), 0);
-        assert_int_equal(access->operation.parts, 2);
-        assert_arrives(access, 0, 20 * GRAIN_BYTES);
-        memset(target, 0, MEMORY_BYTES);
-        rails.cut[down] = false;
-        rawe_peer_set_up(rails_peer(0, down), rails.now_ns);
-    }
 }
 
 TEST(rawe_balance_operate__without_memory_for_parts)
@@ -322,43 +287,6 @@ TEST(rawe_balance_operate__reports_nothing_while_the_process_finalizes)
     close_rail(0);
     close_rail(1);
     assert_int_equal(access->done, 0);
-}
-
-/** Sends that cannot move stay: PUTs that must not be split, messages. */
-TEST(refill__leaves_alone_what_is_not_spread)
-{
-    static struct unit_send message;
-    static uint8_t data[60000];
-    start(0, 1000, 1000, 0);
-    rails.host[0].nic[0].room = 0;
-    unit_fill(data, sizeof(data), 9);
-    unit_send_message(rails_conn(0, 0, RAWE_LANE_BULK), &message, 1, data, sizeof(data));
-    struct access *access = put(1, 0, 20 * GRAIN_BYTES);
-    unit_run(&rails.net, 20 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(rails.host[1].inbox.message_count, 0);
-    rails.host[0].nic[0].room = UINT32_MAX;
-    unit_run(&rails.net, 100 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(rails.host[1].inbox.message_count, 1);
-    unit_assert_message(&rails.host[1].inbox, 0, 1, sizeof(data), 9);
-    assert_arrived(access, 0, 20 * GRAIN_BYTES);
-}
-
-/** The busy route takes its share once it has sent the data queued before. */
-TEST(refill__of_a_route_that_was_busy_when_the_data_was_queued)
-{
-    static struct unit_send message;
-    static uint8_t data[60000];
-    start(0, 1000, 1000, 0);
-    give_room(0);
-    unit_fill(data, sizeof(data), 9);
-    unit_send_message(rails_conn(0, 0, RAWE_LANE_BULK), &message, 1, data, sizeof(data));
-    struct access *access = put(1, 0, 20 * GRAIN_BYTES);
-    rails.host[0].nic[0].room = UINT32_MAX;
-    unit_run(&rails.net, 20 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(rails.host[1].inbox.message_count, 1);
-    assert_true(load_bytes(1) < 10 * GRAIN_BYTES);
-    give_room(UINT32_MAX);
-    assert_arrives(access, 0, 20 * GRAIN_BYTES);
 }
 
 /** Start a GET of host 1 from offset 0; host 0 may send only `room` frames on each rail. */

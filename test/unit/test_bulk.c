@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of how rawe_packet receives batches: ring and queue are the test's own, and packets lie there as
- * the kernel leaves them.
+ * Tests of how rawe_packet receives batches: ring and queue are the test's own, and packets lie
+ * there as the kernel leaves them.
  */
 #include <stdlib.h>
 #include <string.h>

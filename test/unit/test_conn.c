@@ -59,42 +59,6 @@ TEST(rawe_conn_close__a_done_that_sends_again_fails_at_once)
     unit_assert_sent(&next_send, 1, RAWE_STATUS_FAILED);
 }
 
-TEST(rawe_conn_flush__an_acknowledgement_waits_for_the_link)
-{
-    connect_nodes();
-    receive_message(0, RAWE_FLAG_ACK_NOW, 1);
-    net.node[1].link_room = 0;
-    for (unsigned i = 0; i < 3; i++) {
-        rawe_engine_flush(&net.node[1].engine, net.now_ns);
-        assert_int_equal(counters(1)->acks_sent, 0);
-        assert_true(rawe_engine_pending(&net.node[1].engine));
-    }
-    assert_int_equal(counters(1)->blocked_port, 3);
-    net.node[1].link_room = 1;
-    rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(counters(1)->acks_sent, 1);
-    assert_false(rawe_engine_pending(&net.node[1].engine));
-    net_queue_clear(&net.queue);
-    net.node[1].link_room = UINT32_MAX;
-}
-
-TEST(rawe_conn_flush__acknowledgement_before_data)
-{
-    static uint8_t data[1400];
-    struct unit_send send = {0};
-    connect_nodes();
-    receive_message(1, 0, 1); /* a hole: the SACK block cannot ride along */
-    net.node[1].link_room = 0;
-    unit_send_message(end(1), &send, 1, data, sizeof(data));
-    net.node[1].link_room = UINT32_MAX;
-    rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(net_queue_count(&net.queue), 2);
-    assert_int_equal(net.wire->header.type, RAWE_FRAME_ACK);
-    assert_int_equal(net.wire->next->header.type, RAWE_FRAME_DATA);
-    net_queue_clear(&net.queue);
-    unit_close(&net, 1, RAWE_LANE_EXPRESS);
-}
-
 TEST(rawe_conn_arm__takes_the_earliest_deadline)
 {
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
@@ -132,98 +96,6 @@ TEST(rawe_conn_idle_deadline_ns__after_the_last_question)
     assert_true(rawe_conn_idle_deadline_ns(conn) == asked_ns + 300 * UNIT_MS);
     conn->handshake.state = RAWE_CONN_PEER_CLOSED;
     assert_true(rawe_conn_idle_deadline_ns(conn) == 0);
-}
-
-/** Of two connections, the one that has owed first gets rid of it, and owes another one last. */
-TEST(rawe_conn_owe_ack__each_after_its_own_delay)
-{
-    struct rawe_engine *owes = &net.node[1].engine;
-    uint64_t delay_ns = net.config.ack_delay_ns;
-    struct rawe_conn *conn[RAWE_LANES];
-    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-        unit_connect(&net, (enum rawe_lane)lane);
-        conn[lane] = net.node[1].conn[lane];
-        rawe_recvwin_acknowledged(&conn[lane]->rx.window);
-    }
-    uint64_t begin_ns = owes->now_ns;
-    rawe_conn_owe_ack(conn[0], false, begin_ns);
-    rawe_recvwin_carried(&conn[0]->rx.window);
-    rawe_conn_owe_ack(conn[1], false, begin_ns + 10 * UNIT_US);
-    rawe_conn_owe_ack(conn[0], false, begin_ns + 40 * UNIT_US);
-    rawe_engine_advance(owes, begin_ns + delay_ns + 9 * UNIT_US);
-    assert_false(conn[0]->rx.window.ack_now || conn[1]->rx.window.ack_now);
-    rawe_engine_advance(owes, begin_ns + delay_ns + 28 * UNIT_US); /* and a tick */
-    assert_true(!conn[0]->rx.window.ack_now && conn[1]->rx.window.ack_now);
-    rawe_engine_advance(owes, begin_ns + delay_ns + 58 * UNIT_US);
-    assert_true(conn[0]->rx.window.ack_now);
-}
-
-TEST(rawe_conn_owe_ack__every_quarter_of_the_credit)
-{
-    connect_nodes();
-    for (unsigned i = 1; i <= 40; i++) {
-        receive_message(0, 0, 1);
-        rawe_engine_flush(&net.node[1].engine, net.now_ns);
-        assert_int_equal(counters(1)->acks_sent, i / 4);
-    }
-    net_queue_clear(&net.queue);
-}
-
-TEST(rawe_conn_owe_ack__a_gap_is_reported_at_once_and_its_end_too)
-{
-    connect_nodes();
-    receive_message(1, 0, 1);
-    rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(counters(1)->acks_sent, 1);
-    assert_int_equal(net.wire->header.payload_bytes, 1);
-    assert_int_equal(net.wire->bytes[RAWE_PAYLOAD_OFFSET], 0x01);
-    net_queue_clear(&net.queue);
-    /* While it lasts, every fourth frame. */
-    for (uint32_t ahead = 2; ahead < 18; ahead++) {
-        receive_message(ahead, 0, 1);
-        rawe_engine_flush(&net.node[1].engine, net.now_ns);
-        assert_int_equal(counters(1)->acks_sent, 1 + (ahead - 1) / 4);
-    }
-    net_queue_clear(&net.queue);
-    receive_message(0, 0, 1);
-    rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(counters(1)->acks_sent, 6);
-    assert_int_equal(net.wire->header.payload_bytes, 0);
-    assert_int_equal(net.wire->header.acknowledgement, UINT32_MAX - 1 + 18);
-    net_queue_clear(&net.queue);
-}
-
-TEST(rawe_conn_write_header__as_of_now)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    unit_begin_at(&net, RAWE_LANE_EXPRESS, 0xFFFFFFFF);
-    unit_send_copy(end(1), 1, 10);
-    unit_settle(&net);
-    unit_set_credit(&net, 0, 99);
-    unit_send_copy(end(0), 1, 10);
-    struct net_frame *frame = net_queue_take(&net.queue);
-    assert_non_null(frame);
-    assert_int_equal(frame->header.type, RAWE_FRAME_DATA);
-    assert_int_equal(frame->header.flags & RAWE_FLAG_RESENT, 0);
-    assert_int_equal(frame->header.connection_id, end(1)->handshake.local_id);
-    assert_int_equal(frame->header.sequence, 0xFFFFFFFF);
-    assert_int_equal(frame->header.acknowledgement, 0);
-    assert_int_equal(frame->header.credit, 99);
-    net_queue_put(&net.queue, frame);
-    finish();
-}
-
-TEST(rawe_conn_write_header__the_last_frame_tells_of_no_more)
-{
-    static uint8_t data[5000];
-    struct unit_send send = {0};
-    unit_connect(&net, RAWE_LANE_BULK);
-    unit_send_message(net.node[0].conn[RAWE_LANE_BULK], &send, 1, data, sizeof(data));
-    assert_in_range(net_queue_count(&net.queue), 3, 10);
-    for (const struct net_frame *frame = net.wire; frame != NULL; frame = frame->next) {
-        assert_int_equal((frame->header.flags & RAWE_FLAG_MORE) != 0, frame->next != NULL);
-    }
-    finish();
 }
 
 TEST(rawe_conn_transmit_control__says_when_the_link_is_full)
@@ -380,58 +252,6 @@ TEST(timer_expired__the_failed_connection_may_be_closed_by_the_callback)
     unit_assert_sent(&send, 1, RAWE_STATUS_FAILED);
 }
 
-TEST(timer_expired__a_probe_that_the_link_did_not_take_is_no_evidence)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    net.node[1].paused = true;
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    while (counters(0)->probes_sent == 0) {
-        unit_run(&net, 50 * UNIT_US, 50 * UNIT_US);
-    }
-    /* Node 1 reads the frame and the probe; its answer is under way. */
-    net.node[1].paused = false;
-    unit_step(&net);
-    struct net_frame *answer = net_queue_take(&net.queue);
-    assert_non_null(answer);
-    assert_int_equal(answer->header.type, RAWE_FRAME_ACK);
-    assert_int_equal(net_queue_count(&net.queue), 0);
-    net.node[1].paused = true;
-    /* A second frame leaves after the probe; then the link is full when it wants to ask again. */
-    assert_int_equal(unit_copy_message(end(0), 2, 10), RAWE_STATUS_DONE);
-    net.node[0].link_room = 0;
-    unit_run(&net, 200 * UNIT_MS, 50 * UNIT_US);
-    assert_int_equal(counters(0)->probes_sent, 1);
-    net.node[0].link_room = UINT32_MAX;
-    unit_receive(&net, answer);
-    net_frame_free(answer);
-    rawe_engine_flush(&net.node[0].engine, net.now_ns);
-    assert_int_equal(counters(0)->frames_resent, 0);
-    net.node[1].paused = false;
-    unit_run(&net, 300 * UNIT_MS, 100 * UNIT_US);
-    assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(counters(0)->frames_resent, 0);
-    assert_int_equal(counters(1)->duplicates, 0);
-}
-
-/** A process that was stopped asks for credit before it sends its overdue probe. */
-TEST(rawe_conn_ask_credit__puts_off_no_question_to_a_silent_peer)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    net.filter = drop_all;
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    unit_run(&net, 20 * UNIT_MS, 100 * UNIT_US);
-    const uint64_t planned_ns = end(0)->path.liveness.probe_deadline_ns;
-    const uint64_t asked = counters(0)->probes_sent;
-    net.now_ns += 10 * UNIT_S;
-    end(0)->tx.reported_more = true;
-    rawe_conn_ask_credit(end(0), net.now_ns);
-    assert_true(end(0)->path.liveness.probe_deadline_ns == planned_ns);
-    rawe_engine_advance(engine(0), net.now_ns);
-    assert_int_equal(counters(0)->probes_sent, asked + 1);
-    net.filter = NULL;
-    finish();
-}
-
 static unsigned stalled_calls;
 static uint64_t stalled_ns;
 
@@ -510,29 +330,4 @@ TEST_WITH(with_stalled, stall__does_not_count_while_we_are_away)
     net.filter = NULL;
     unit_run(&net, UNIT_S, UNIT_MS);
     assert_int_equal(stalled_send.status, RAWE_STATUS_DONE);
-}
-
-static uint32_t longest_bytes;
-
-static bool note_longest(struct unit_net *unused, const struct net_frame *frame)
-{
-    if (frame->header.payload_bytes > longest_bytes) {
-        longest_bytes = frame->header.payload_bytes;
-    }
-    return true;
-}
-
-TEST_WITH(with_stalled, rawe_conn_path_fit__bounds_the_frames_made_from_now_on)
-{
-    struct unit_send send = {0};
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    unit_fill(stalled_data, sizeof(stalled_data), 3);
-    longest_bytes = 0;
-    net.filter = note_longest;
-    unit_set_payload_max(end(0), 600);
-    unit_send_message(end(0), &send, 1, stalled_data, sizeof(stalled_data));
-    unit_run(&net, UNIT_S, 100 * UNIT_US);
-    assert_int_equal(send.status, RAWE_STATUS_DONE);
-    unit_assert_message(&net.node[1], 0, 1, sizeof(stalled_data), 3);
-    assert_int_equal(longest_bytes, 600);
 }

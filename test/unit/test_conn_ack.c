@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of acknowledgements: what they release, credit, RTT samples, retransmissions, and the limits
- * on frames in flight (window, credit, congestion window). Which frames count as lost is in
+ * Tests of acknowledgements: what they release, credit, RTT samples, retransmissions, and the
+ * limits on frames in flight (window, credit, congestion window). Which frames count as lost is in
  * test_sendwin.c.
  */
 #include "unit_pair.h"
@@ -91,27 +91,6 @@ static void assert_all_arrived(unsigned count)
 
 FIXTURE(unit_set_up, unit_tear_down);
 
-TEST(acknowledged__more_credit_sends_more)
-{
-    static uint8_t data[60000];
-    struct unit_send send = {0};
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->tx.peer_credit = 4;
-    net.filter = drop_all;
-    unit_send_message(end(0), &send, 1, data, sizeof(data));
-    assert_int_equal(end(0)->tx.window.in_flight, 4);
-    unit_set_credit(&net, 1, 9);
-    acknowledge(0, NULL, 0);
-    assert_int_equal(end(0)->tx.window.in_flight, 9);
-    unit_set_credit(&net, 1, 0);
-    acknowledge(0, NULL, 0);
-    assert_int_equal(end(0)->tx.peer_credit, 0);
-    acknowledge(9, NULL, 0);
-    assert_int_equal(end(0)->tx.window.in_flight, 0); /* and asks */
-    assert_true(end(0)->tx.wants_credit);
-    unit_close(&net, 0, RAWE_LANE_EXPRESS);
-}
-
 TEST(acknowledged__no_rtt_sample_from_a_resent_frame)
 {
     in_flight(0);
@@ -189,25 +168,6 @@ TEST(acknowledged__a_silence_that_is_over_delays_no_question)
 
 static const struct unit_fixture with_unit = {unit_set_up_bulk, unit_tear_down};
 
-TEST_WITH(with_unit, rawe_conn_enter_window__asks_with_a_batch_that_uses_it_up)
-{
-    static uint8_t large[60000];
-    static struct unit_send sends[2];
-    unit_start_with((struct unit_options){.window_frames = 256, .batch_frames = 16});
-    unit_connect(&net, RAWE_LANE_BULK);
-    unit_send_message(end(0), &sends[0], 1, large, sizeof(large));
-    finish();
-    assert_int_equal(end(0)->path.batch, RAWE_BATCH_VALID);
-    unit_fix_window(end(0), 16);
-    unsigned acknowledgements = net.node[1].sent[RAWE_FRAME_ACK];
-    unit_send_message(end(0), &sends[1], 2, large, sizeof(large));
-    assert_in_range(end(0)->tx.window.in_flight, 12, 16);
-    assert_true(end(0)->tx.queue.bytes != 0);
-    unit_step(&net); /* no time has passed */
-    assert_int_equal(net.node[1].sent[RAWE_FRAME_ACK], acknowledgements + 1);
-    finish();
-}
-
 TEST_WITH(with_unit, rawe_conn_enter_window__asks_behind_a_send_that_is_waited_for)
 {
     static uint8_t some[3000];
@@ -229,25 +189,6 @@ TEST_WITH(with_unit, rawe_conn_enter_window__asks_behind_a_send_that_is_waited_f
     unit_send_message(end(0), &sends[0], 0, some, sizeof(some));
     unit_settle(&net);
     assert_int_equal(sends[0].done, 0);
-    finish();
-}
-
-TEST_WITH(with_unit, rawe_conn_enter_window__asks_behind_it_with_one_that_is_copied)
-{
-    static uint8_t some[3000];
-    static struct unit_send sends[3];
-    unit_start_with((struct unit_options){.coalesce_from_frames = 4});
-    unit_connect(&net, RAWE_LANE_BULK);
-    net.node[0].link_room = 0;
-    sends[0].send.relaxed = true; /* with it the link is full */
-    unit_send_message(end(0), &sends[0], 0, some, sizeof(some));
-    unit_send_message(end(0), &sends[1], 1, some, sizeof(some));
-    unit_send_message(end(0), &sends[2], 2, some, 100);
-    net.node[0].link_room = UINT32_MAX;
-    rawe_engine_flush(engine(0), net.now_ns);
-    unit_settle(&net); /* no time has passed */
-    assert_int_equal(sends[1].done, 1);
-    assert_int_equal(net.node[1].sent[RAWE_FRAME_ACK], 1);
     finish();
 }
 

@@ -60,26 +60,6 @@ FIXTURE(unit_set_up_wide, unit_tear_down);
 
 /* rawe_conn_batch_transmit: the harness checks the shape of each batch. */
 
-TEST(rawe_conn_batch_transmit__a_long_put_is_shared_out_evenly)
-{
-    struct unit_send send = {0};
-    unsigned frames[4] = {0};
-    batch_connect(16);
-    batch_put(VALIDATING_BYTES, 1);
-    size_t bytes = 33 * (size_t)rawe_conn_segment_bytes(end(0)) - 7;
-    unsigned before = net.batch_number;
-    batch_begin_put(&send, bytes);
-    for (const struct net_frame *frame = net.wire; frame != NULL; frame = frame->next) {
-        assert_in_range(frame->batch - before, 1, 3);
-        frames[frame->batch - before]++;
-    }
-    for (unsigned i = 1; i <= 3; i++) {
-        assert_int_equal(frames[i], 11); /* not 16, 16 and 1 */
-    }
-    unit_settle(&net);
-    assert_int_equal(send.done, 1);
-}
-
 /** The system call that sends a batch takes 20 us a frame. */
 static bool slowly(struct unit_net *network, const struct net_frame *frame)
 {
@@ -102,85 +82,6 @@ TEST(transmit__batches_for_a_while_at_a_time)
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-static uint64_t a_ms_later(void *context)
-{
-    return net.now_ns + UNIT_MS;
-}
-
-TEST(acknowledged__late_in_a_turn_batches_wait_for_its_end)
-{
-    struct unit_send send = {0};
-    batch_connect(8);
-    batch_put(VALIDATING_BYTES, 1);
-    batch_begin_put(&send, BATCH_DATA_BYTES);
-    unit_receive_all(&net);
-    rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(net.wire->header.type, RAWE_FRAME_ACK);
-    net.node[0].engine.config.clock_ns = a_ms_later;
-    unit_receive_next(&net);
-    assert_int_equal(net_queue_count(&net.queue), 0);
-    rawe_engine_flush(&net.node[0].engine, net.now_ns);
-    assert_int_equal(net_queue_count(&net.queue), 8);
-    batch_end_put(&send, BATCH_DATA_BYTES);
-}
-
-/** The kernel's clock, an hour ahead. */
-static uint64_t an_hour_later(void *context)
-{
-    (void)context;
-    return net.now_ns + 3600000 * UNIT_MS;
-}
-
-/** Receive all frames in flight, after they have waited `waited_ns` at the node's host. */
-static void receive_waited(unsigned node, uint64_t waited_ns)
-{
-    struct rawe_engine *engine = &net.node[node].engine;
-    engine->config.arrival_clock_ns = an_hour_later;
-    rawe_engine_arriving(engine, an_hour_later(NULL) - waited_ns);
-    unit_receive_all(&net);
-}
-
-/** The clock is read once before a round, and frames may arrive during the round. */
-TEST(received__what_came_in_this_round_has_not_waited)
-{
-    struct unit_send send = {0};
-    struct rawe_engine *engine = &net.node[1].engine;
-    batch_connect(8);
-    batch_put(VALIDATING_BYTES, 1);
-    rawe_grants_init(&engine->pull.grants, 100000, &engine->pull.line, 1500,
-                     engine->pull.grants.ring_frames);
-    batch_begin_put(&send, BATCH_DATA_BYTES);
-    engine->config.clock_ns = a_ms_later;
-    receive_waited(1, 0);
-    assert_int_equal(engine->pull.grants.waited_ns[0], 0);
-    batch_end_put(&send, BATCH_DATA_BYTES);
-}
-
-TEST(transmit__after_a_pause_what_exceeds_the_credit_is_announced)
-{
-    static const struct {
-        uint32_t credit_frames;
-        unsigned pause_ms;
-        bool announced;
-    } table[] = {
-        {8, 20, true}, {1, 20, true}, {8, 1, false}, {8, 20, true}, {UINT16_MAX, 20, false},
-    };
-    batch_connect(16);
-    batch_put(30000, 1);
-    for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        struct unit_send send = {0};
-        unit_run(&net, table[i].pause_ms * UNIT_MS, UNIT_MS / 2);
-        rawe_conn_note_credit(&end(0)->tx, table[i].credit_frames, false, false, false, net.now_ns);
-        batch_begin_put(&send, 30000);
-        assert_true((net.wire->header.flags & RAWE_FLAG_MORE) != 0);
-        assert_int_equal(net.wire->len_bytes < 100, table[i].announced);
-        assert_int_equal(net_queue_count(&net.queue) == 1, table[i].announced);
-        unit_settle(&net); /* no timer expires */
-        batch_end_put(&send, 30000);
-    }
-    assert_int_equal(counters(0)->validations_passed, 1);
-}
-
 /** It would use up what comes: the question for credit tells as much. */
 TEST(rawe_conn_batch_announce__not_without_credit)
 {
@@ -192,58 +93,6 @@ TEST(rawe_conn_batch_announce__not_without_credit)
     batch_begin_put(&send, 30000);
     assert_true(rawe_sendwin_empty(&end(0)->tx.window));
     batch_end_put(&send, 30000);
-}
-
-/** The data is lost or waits for credit, unless only its acknowledgement is outstanding. */
-TEST(received__a_probe_tells_of_more)
-{
-    static uint8_t data[100];
-    struct rawe_grants *grants = &net.node[1].engine.pull.grants;
-    const struct rawe_header probe = {.type = RAWE_FRAME_PROBE, .sequence = 41};
-    uint8_t payload[RAWE_CONNECT_BYTES] = {0};
-    batch_connect(16);
-    rawe_grants_init(grants, 100000, grants->budget.line, 1500, grants->ring_frames);
-    for (unsigned acknowledged = 0; acknowledged < 2; acknowledged++) {
-        struct unit_send send = {0};
-        unit_send_message(end(0), &send, 1, data, sizeof(data));
-        unit_receive_all(&net);
-        if (acknowledged) {
-            unit_settle(&net);
-        }
-        unit_receive_forged(&net, 0, RAWE_LANE_BULK, probe, payload, sizeof(payload));
-        assert_int_equal(grants->senders, acknowledged);
-        finish();
-    }
-}
-
-static unsigned probes_plain, probes_like_data;
-static bool batches_lost;
-
-static bool count_probes(struct unit_net *of, const struct net_frame *frame)
-{
-    if (frame->from == 0 && frame->header.type == RAWE_FRAME_PROBE) {
-        probes_plain += frame->batch == 0;
-        probes_like_data += frame->batch != 0;
-    }
-    return !batches_lost || frame->batch == 0;
-}
-
-TEST(send_probe__the_plain_one_is_no_evidence)
-{
-    struct unit_send send = {0};
-    batch_connect(16);
-    batch_put(30000, 1);
-    unsigned answered = (unsigned)counters(0)->probes_answered;
-    batches_lost = true; /* as if they were late */
-    net.filter = count_probes;
-    batch_begin_put(&send, 30000);
-    unit_run(&net, 3 * UNIT_MS, 50 * UNIT_US);
-    assert_true(counters(1)->probes_received > 0);
-    assert_int_equal(counters(0)->probes_answered, answered);
-    assert_int_equal(counters(0)->losses_probed + counters(0)->losses_overtaken, 0);
-    batches_lost = false;
-    finish();
-    assert_int_equal(send.done, 1);
 }
 
 /** The owner waits in its callback, and meanwhile the peer ends the connection. */
@@ -293,23 +142,6 @@ TEST(rawe_conn_receive_batch__its_acknowledgement_ends_the_connection)
     send_and_end(true); /* rawe_conn_receive */
 }
 
-TEST(rawe_conn_receive_batch__begins_with_a_frame_that_has_arrived)
-{
-    struct unit_send send = {0};
-    batch_connect(10);
-    batch_put(30000, 1);
-    const uint64_t received = counters(1)->frames_received;
-    const uint32_t len_bytes = 4 * rawe_conn_segment_bytes(end(0));
-    unit_fill(batch_data, len_bytes, 2);
-    batch_begin_put(&send, len_bytes);
-    assert_int_equal(net_queue_count(&net.queue), 4);
-    unit_receive(&net, net.queue.first);
-    batch_end_put(&send, len_bytes);
-    assert_int_equal(counters(1)->frames_received - received, 4);
-    assert_int_equal(counters(1)->duplicates, 1);
-    assert_int_equal(counters(0)->frames_resent, 0);
-}
-
 /** Data of a frame of a batch; 0: the frame is alone. */
 static uint8_t fragment_kind(const struct net_frame *frame)
 {
@@ -320,26 +152,6 @@ static uint8_t fragment_kind(const struct net_frame *frame)
         return 0;
     }
     return batch.header.type == RAWE_FRAME_BULK ? batch.fragment.kind : 0;
-}
-
-TEST(rawe_conn_batch_validate__first_a_batch_of_known_content)
-{
-    struct unit_send send = {0};
-    batch_connect(10);
-    assert_int_equal(end(0)->path.batch, RAWE_BATCH_UNVALIDATED);
-    batch_begin_put(&send, VALIDATING_BYTES);
-    assert_int_equal(end(0)->path.batch, RAWE_BATCH_VALIDATING);
-    assert_int_equal(net_queue_count(&net.queue), 2);
-    for (const struct net_frame *frame = net.wire; frame != NULL; frame = frame->next) {
-        assert_int_equal(frame->batch, 1);
-        assert_int_equal(fragment_kind(frame), RAWE_FRAGMENT_VALIDATION);
-    }
-    unit_settle(&net);
-    assert_int_equal(end(0)->path.batch, RAWE_BATCH_VALID);
-    assert_int_equal(counters(0)->validations_passed, 1);
-    assert_int_equal(send.done, 1);
-    assert_int_equal(net.node[1].message_count, 0); /* a validation frame is no message */
-    assert_int_equal(counters(1)->messages_received, 0);
 }
 
 TEST(rawe_conn_batch_validate__not_for_the_first_eight_frames)
@@ -438,21 +250,6 @@ TEST(rawe_conn_batch_conclude__content_that_arrives_wrong)
     assert_int_equal(end(0)->path.batch, RAWE_BATCH_INVALID);
     assert_true(counters(1)->dropped_validation >= 3);
     assert_int_equal(counters(0)->validations_failed, 1);
-}
-
-/** Three losses of a single frame are no proof: with credit for one, plain frames do as well. */
-TEST(rawe_conn_batch_validate__not_with_credit_for_one_frame)
-{
-    batch_connect(16);
-    struct unit_send send = {0};
-    end(0)->tx.peer_credit = 1;
-    batch_begin_put(&send, 1000);
-    assert_int_equal(end(0)->path.batch, RAWE_BATCH_UNVALIDATED);
-    assert_int_equal(counters(0)->frames_sent, 1);
-    assert_int_equal(counters(0)->batches_sent, 0);
-    finish();
-    batch_put(30000, 2);
-    assert_int_equal(end(0)->path.batch, RAWE_BATCH_VALID);
 }
 
 /** A link says that short batches serve it better: they are made so, and longer ones again later. */

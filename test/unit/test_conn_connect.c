@@ -14,31 +14,6 @@
 
 FIXTURE(unit_set_up, unit_tear_down);
 
-/** The first loss is detected by this RTT. No sample if the reply may answer an earlier CONNECT. */
-TEST(rawe_conn_connect__tells_the_round_trip)
-{
-    static const struct {
-        uint64_t late_ns; /**< node 0 receives the reply that much later */
-        uint64_t smoothed_ns;
-        bool lost;
-    } table[] = {{0, 60 * UNIT_US, false}, {5 * UNIT_MS, 0, false}, {0, 0, true}};
-    for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        struct rawe_conn *conn = unit_open(&net, 0, RAWE_LANE_EXPRESS);
-        rawe_conn_connect(conn, net.now_ns);
-        if (table[i].lost) {
-            net_queue_clear(&net.queue);
-            unit_run(&net, 2 * UNIT_MS, UNIT_MS);
-        }
-        net.now_ns += 60 * UNIT_US + table[i].late_ns;
-        unit_settle(&net);
-        assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
-        assert_int_equal(conn->tx.rtt.smoothed_ns, table[i].smoothed_ns);
-        assert_int_equal(conn->tx.rtt.minimum_ns, UINT64_MAX);
-        unit_stop(&net);
-        unit_set_up();
-    }
-}
-
 TEST(rawe_conn_connect__asks_less_and_less_often)
 {
     net.filter = drop_all;

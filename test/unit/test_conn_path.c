@@ -20,18 +20,6 @@ static void set_up(void)
     unit_fill(data, sizeof(data), 3);
 }
 
-static void assert_last_message(unsigned host, unsigned count, uint8_t tag, size_t len_bytes)
-{
-    unit_assert_last(&rails.host[host].inbox, count, tag, len_bytes, 3);
-}
-
-/** Rail 0 is cut, and the connection leaves it. */
-static void cut_and_move(struct rawe_conn *conn, unsigned rail)
-{
-    rails_cut(0);
-    rawe_conn_move(conn, &rails_peer(0, rail)->route, rails.now_ns);
-}
-
 FIXTURE(set_up, rails_stop);
 
 /** Otherwise the answer to the probe would be evidence of their loss. */
@@ -41,21 +29,6 @@ TEST(rawe_conn_move__frames_that_follow_are_not_older_than_the_probe)
     rails.now_ns += UNIT_US;
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
     assert_int_equal(conn->engine->now_ns, rails.now_ns);
-}
-
-/** Silence may be congestion, and the next route may lead through the same port. */
-TEST(rawe_conn_move__neither_raises_the_window_nor_forgives_losses)
-{
-    static struct unit_send send;
-    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
-    rawe_cc_set_window(&conn->tx.cc, 4);
-    unit_send_message(conn, &send, 7, data, sizeof(data));
-    assert_int_equal(conn->tx.window.in_flight, 4);
-    cut_and_move(conn, 1);
-    assert_int_equal(conn->tx.cc.window, 4);
-    unit_run(&rails.net, 5 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(send.done, 1);
-    assert_int_equal(conn->engine->counters.congestion_events, 1);
 }
 
 TEST(rawe_conn_move__ends_asking_a_peer_that_does_not_answer)
@@ -71,30 +44,6 @@ TEST(rawe_conn_move__ends_asking_a_peer_that_does_not_answer)
     /* The next caller begins again. */
     assert_int_equal(conn->path.liveness.probes_unanswered, 0);
     assert_int_equal(conn->path.liveness.silent_since_ns, 0);
-}
-
-TEST(rawe_conn_move__tries_another_link_that_is_full_once)
-{
-    static struct unit_send sends[RAWE_LANES];
-    struct rawe_conn *conns[RAWE_LANES];
-    const struct rawe_counters *counters = &rails.host[0].nic[0].engine.counters;
-    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-        conns[lane] = rails_connect(lane);
-    }
-    rails_cut(0);
-    rails.host[0].nic[1].room = 0;
-    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-        rawe_conn_move(conns[lane], &rails_peer(0, 1)->route, rails.now_ns);
-        unit_send_message(conns[lane], &sends[lane], 3, data, 1000);
-    }
-    uint64_t stalls = counters->blocked_port;
-    for (unsigned i = 1; i <= 10; i++) {
-        rawe_engine_flush(&rails.host[0].nic[0].engine, rails.now_ns);
-        assert_int_equal(counters->blocked_port, stalls + i);
-    }
-    rails.host[0].nic[1].room = UINT32_MAX;
-    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
-    assert_last_message(1, 2, 3, 1000);
 }
 
 /** Return the rail on which a connection answers. */

@@ -29,17 +29,6 @@ static void connect_and_defer(void)
     rawe_engine_defer_begin(engine(1));
 }
 
-/** Stop deferring, and deliver all deferred messages. */
-static void resume(unsigned node)
-{
-    unsigned before = net.node[node].message_count;
-    rawe_engine_defer_end(engine(node));
-    assert_int_equal(net.node[node].message_count, before); /* not yet */
-    rawe_engine_deliver_deferred(engine(node));
-    assert_false(rawe_engine_has_deferred(engine(node)));
-    assert_int_equal(engine(node)->deferral->bytes, 0);
-}
-
 /** Send messages with tags from 0 on. Only messages longer than a frame stay in order. */
 static void send_messages(struct unit_send *sends, unsigned count, size_t len_bytes)
 {
@@ -47,83 +36,7 @@ static void send_messages(struct unit_send *sends, unsigned count, size_t len_by
     unit_send_messages(end(0), sends, count, data, len_bytes);
 }
 
-/** Assert that node 1 received the messages of send_messages in the order of their tags. */
-static void assert_delivered_in_order(unsigned count, size_t len_bytes)
-{
-    unit_assert_messages(&net.node[1], count, len_bytes, 7);
-    assert_int_equal(engine(1)->counters.messages_received, count);
-    assert_int_equal(engine(1)->counters.bytes_received, count * len_bytes);
-}
-
 FIXTURE(unit_set_up_wide, unit_tear_down);
-
-/* rawe_engine_defer_begin */
-
-TEST(rawe_engine_defer_begin__failed_ones_are_kept_too)
-{
-    struct unit_send sends[4];
-    unit_connect(&net, RAWE_LANE_BULK);
-    unit_fill(data, sizeof(data), 7);
-    send_messages(sends, 2, 3000);
-    rawe_engine_defer_begin(engine(0));
-    run(5 * UNIT_MS);
-    rawe_engine_defer_end(engine(0));
-    send_messages(sends + 2, 2, 3000);
-    rawe_engine_defer_begin(engine(0));
-    unit_close(&net, 0, RAWE_LANE_BULK); /* two of them acknowledged, two not */
-    assert_int_equal(sends[2].done + sends[3].done, 0);
-    resume(0);
-    for (unsigned i = 0; i < 4; i++) {
-        unit_assert_sent(&sends[i], 1, i < 2 ? RAWE_STATUS_DONE : RAWE_STATUS_FAILED);
-    }
-}
-
-/* rawe_engine_complete_deferred */
-
-static struct unit_send answers[4];
-static unsigned answer_count;
-
-/** Send an answer from inside the callback and wait for it, as osc/pt2pt does. */
-static void answer_and_wait(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
-{
-    struct unit_send *answer = &answers[answer_count++];
-    unsigned before = node->message_count;
-    assert_int_equal(node->index, 1);
-    memset(answer, 0, sizeof(*answer));
-    unit_send_message(conn, answer, tag, data, 1200);
-    for (unsigned i = 0; i < 100 && answer->done == 0; i++) {
-        rawe_engine_defer_begin(&node->engine);
-        unit_settle(&net);
-        net.now_ns += 50 * UNIT_US;
-        rawe_engine_advance(&node->engine, net.now_ns);
-        rawe_engine_defer_end(&node->engine);
-        rawe_engine_complete_deferred(&node->engine);
-    }
-    assert_int_equal(answer->done, 1);
-    assert_int_equal(node->message_count, before); /* nothing is delivered inside */
-}
-
-TEST(rawe_engine_complete_deferred__a_callback_waits_for_its_send)
-{
-    struct unit_send sends[4];
-    answer_count = 0;
-    unit_connect(&net, RAWE_LANE_BULK);
-    unit_fill(data, sizeof(data), 7);
-    unit_fix_window(end(1), 1); /* an answer has to wait for the one before to be acknowledged */
-    net.node[1].on_deliver = answer_and_wait;
-    send_messages(sends, 2, 1200);
-    send_messages(sends + 2, 2, 5000);
-    for (unsigned i = 0; i < 100 && net.node[1].message_count < 4; i++) {
-        run(UNIT_MS);
-        rawe_engine_deliver_deferred(engine(1));
-    }
-    assert_int_equal(answer_count, 4);
-    assert_int_equal(net.node[1].message_count, 4);
-    unit_assert_message(&net.node[1], 2, 0, 5000, 7);
-    unit_assert_message(&net.node[1], 3, 1, 5000, 7);
-    assert_int_equal(net.node[0].message_count, 4);
-    net.node[1].on_deliver = NULL;
-}
 
 static void set_up(void)
 {
@@ -169,19 +82,6 @@ static void come_back(unsigned count, size_t len_bytes)
 }
 
 static const struct unit_fixture with_bounds = {set_up, unit_tear_down};
-
-TEST_WITH(with_bounds, rawe_engine_defer_fragmented__counts_what_is_allocated)
-{
-    send_in_order(6000, 1);
-    /* Each takes the memory of its entry at least. */
-    assert_in_range(engine(1)->deferral->bytes, 150000, net.config.deferred_max_bytes + 1000);
-    /* All that node 1 holds for its owner, in use or not. */
-    size_t message_bytes = net.config.message_max_bytes;
-    assert_true(engine(1)->deferral->bytes +
-                    engine(1)->reassembly_buffers.allocated * message_bytes <
-                net.config.deferred_max_bytes + (RAWE_REASSEMBLY_MESSAGES + 1) * message_bytes);
-    come_back(6000, 1);
-}
 
 /** Return how many frames node 0 has sent, retransmissions included. */
 static uint64_t sendings(void)
@@ -313,102 +213,3 @@ TEST(rawe_engine_finalizing__transmitted_sends_are_not_reported)
 }
 
 /* rawe_engine_deliver_deferred */
-
-/** Send and flush from a callback: deferred messages must still be delivered once, in order. */
-static void deliver_and_go_on(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
-{
-    unit_send_copy(conn, tag, 10);
-    rawe_engine_flush(&node->engine, net.now_ns);
-    if (tag % 4 == 1) {
-        rawe_engine_deliver_deferred(&node->engine);
-    }
-}
-
-TEST(rawe_engine_deliver_deferred__from_inside_a_callback)
-{
-    struct unit_send sends[12];
-    connect_and_defer();
-    send_messages(sends, 12, 3000);
-    run(5 * UNIT_MS);
-    net.node[1].on_deliver = deliver_and_go_on;
-    rawe_engine_defer_end(engine(1));
-    rawe_engine_deliver_deferred(engine(1));
-    assert_int_equal(engine(1)->deferral->bytes, 0);
-    run(UNIT_MS);
-    assert_delivered_in_order(12, 3000);
-    assert_int_equal(net.node[0].message_count, 12);
-}
-
-static struct net_frame *last;
-
-/** Defer inside the callback: a frame received now is delivered after earlier ones. */
-static void receive_last(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
-{
-    assert_int_equal(tag, 0);
-    node->on_deliver = NULL;
-    rawe_engine_defer_begin(&node->engine);
-    unit_receive(&net, last);
-    rawe_engine_defer_end(&node->engine);
-    assert_int_equal(node->message_count, 1);
-}
-
-TEST(rawe_conn_deliver_fragmented__some_deferred_inside_a_callback)
-{
-    static struct unit_send sends[4];
-    struct net_frame *frames[8];
-    connect_and_defer();
-    rawe_engine_defer_end(engine(1));
-    send_messages(sends, 4, 2000);
-    for (unsigned i = 0; i < 8; i++) {
-        frames[i] = net_queue_take(&net.queue);
-        assert_non_null(frames[i]);
-    }
-    for (unsigned i = 1; i < 7; i++) {
-        unit_receive(&net, frames[i]);
-    }
-    last = frames[7];
-    net.node[1].on_deliver = receive_last;
-    unit_receive(&net, frames[0]);
-    assert_false(rawe_engine_has_deferred(engine(1)));
-    assert_delivered_in_order(4, 2000);
-    for (unsigned i = 0; i < 8; i++) {
-        net_frame_free(frames[i]);
-    }
-    finish();
-}
-
-/** There is memory for buffers of messages from now on, even when none is left for keeping them. */
-static void have_buffers(void)
-{
-    void *buffers[80];
-    for (unsigned i = 0; i < 80; i++) {
-        buffers[i] = rawe_buffer_take(&engine(1)->reassembly_buffers);
-        assert_non_null(buffers[i]);
-    }
-    for (unsigned i = 0; i < 80; i++) {
-        rawe_buffer_give(&engine(1)->reassembly_buffers, buffers[i]);
-    }
-}
-
-/** Memory is still short after the deferral: new messages wait behind deferred ones. */
-TEST(rawe_engine_deliver_deferred__still_without_memory)
-{
-    static struct unit_send sends[3];
-    connect_and_defer();
-    have_buffers();
-    send_messages(sends, 3, 2000);
-    for (unsigned i = 0; i < 6; i++) {
-        struct net_frame *frame = net_queue_take(&net.queue);
-        unit_allocations_left = 0;
-        unit_receive(&net, frame);
-        if (i == 3) {
-            rawe_engine_defer_end(engine(1));
-            rawe_engine_deliver_deferred(engine(1));
-        }
-        unit_allocations_left = -1;
-        net_frame_free(frame);
-        assert_int_equal(net.node[1].message_count, 0);
-    }
-    run(20 * UNIT_MS);
-    assert_delivered_in_order(3, 2000);
-}

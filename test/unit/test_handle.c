@@ -85,8 +85,7 @@ TEST(rawe_handle_register__another_seed_gives_other_keys)
     rawe_handle_table_free(&other);
 }
 
-/** A window of all memory, from MPI_BOTTOM on. */
-/** Not by chance alone: a handle given back never opens what has its place now. */
+/** A deregistered handle never opens the next registration in its place, not even by chance. */
 TEST(rawe_handle_register__a_place_has_another_generation_each_time)
 {
     uint32_t first, second;
@@ -99,6 +98,7 @@ TEST(rawe_handle_register__a_place_has_another_generation_each_time)
     assert_true(rawe_handle_deregister(&table, second, second_key));
 }
 
+/** A window of all memory, from MPI_BOTTOM on. */
 TEST(rawe_handle_register__memory_from_address_0_on)
 {
     uint32_t index;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_health and rawe_quality: when a route is down, when it is up again, what it loses, and
- * when that is too much.
+ * Tests of rawe_health and rawe_quality: when a route is down, when it is up again, what it loses,
+ * and when that is too much.
  */
 #include "routes/rawe_health.h"
 #include "unit_test.h"

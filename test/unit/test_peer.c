@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of a peer: which connection takes a message, streaks, several routes, and long GETs that wait
- * for those of other peers.
+ * Tests of a peer: which connection takes a message, streaks, several routes, and long GETs that
+ * wait for those of other peers.
  */
 #include "unit_peer.h"
 #include "unit_rails.h"
@@ -176,78 +176,6 @@ TEST_WITH(unconnected, rawe_peer_give_up__tells_the_peer)
     assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_FAILED);
 }
 
-TEST(rawe_peer_send__lane_by_length)
-{
-    uint32_t framed = rawe_conn_frame_message_bytes(net.node[0].conn[RAWE_LANE_EXPRESS]);
-    unit_peer_send(100, true);
-    unit_peer_send(framed, true);
-    assert_int_equal(unit_peer_frames(RAWE_LANE_EXPRESS), 2);
-    assert_int_equal(unit_peer_frames(RAWE_LANE_BULK), 0);
-    unit_peer_send(framed + 1, true);
-    assert_int_not_equal(unit_peer_frames(RAWE_LANE_BULK), 0);
-    unit_peer_finish();
-    assert_int_equal(unit_peer_frames(RAWE_LANE_EXPRESS), 2);
-    unit_peer_assert_delivered(0, 100);
-    unit_peer_assert_delivered(1, framed);
-    unit_peer_assert_delivered(2, framed + 1);
-}
-
-TEST(rawe_peer_send__copied_is_complete_at_once)
-{
-    struct sent *one = unit_peer_send_made(unit_peer_make(30, 70, false));
-    assert_int_equal(one->result, RAWE_PEER_COMPLETE);
-    assert_false(one->message.completed_early);
-    memset(one->elsewhere, 0xEE, sizeof(one->elsewhere)); /* it is the sender's again */
-    memset(one->own, 0xEE, sizeof(one->own));
-    unit_peer_finish();
-    unit_peer_assert_delivered(0, 100);
-    assert_int_equal(one->completed + one->released, 0);
-}
-
-/** Length of a first message that needs validated batches. */
-#define VALIDATING_BYTES 20000u
-
-/** Let batches be validated. */
-static void validate(void)
-{
-    unit_peer_send(VALIDATING_BYTES, true);
-    unit_peer_finish();
-}
-
-/** Assert that a message is queued, then completes; `released`: it is released as well. */
-static void assert_completes_late(const struct sent *one, bool released)
-{
-    assert_int_equal(one->result, RAWE_PEER_QUEUED);
-    assert_int_equal(one->completed, 0);
-    unit_peer_finish();
-    assert_int_equal(one->completed, 1);
-    assert_int_equal(one->status, RAWE_STATUS_DONE);
-    assert_int_equal(one->released, released);
-}
-
-TEST(rawe_peer_send__in_two_pieces_too_long_for_a_copy)
-{
-    validate();
-    assert_completes_late(unit_peer_send_made(unit_peer_make(60, RAWE_PEER_COPY_BYTES - 59, true)),
-                          false);
-    unit_peer_assert_delivered(1, RAWE_PEER_COPY_BYTES + 1);
-}
-
-TEST(rawe_peer_send__in_two_pieces_in_order_is_not_copied)
-{
-    validate();
-    struct sent *one = unit_peer_make(60, 4000, true);
-    one->message.send.ordered = true;
-    assert_completes_late(unit_peer_send_made(one), false);
-    assert_false(one->message.completed_early);
-}
-
-TEST(rawe_peer_send__not_early_when_another_owns_it)
-{
-    validate();
-    assert_completes_late(unit_peer_send(5000, false), false);
-}
-
 /** Its caller's memory may hold anything but what a message has to say. */
 TEST(rawe_peer_send__not_reported_by_a_process_that_finalizes)
 {
@@ -289,16 +217,6 @@ TEST(streak__begins_after_so_many_in_a_row)
     unit_peer_finish();
     assert_int_equal(net.node[1].message_count, sent_count);
     assert_true(net.node[0].engine.counters.batches_sent > 0);
-}
-
-TEST(streak__not_of_messages_that_coalesce_well)
-{
-    for (unsigned i = 0; i < 3 * RAWE_PEER_STREAK_MESSAGES; i++) {
-        assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_DONE);
-    }
-    assert_false(peer.streak);
-    assert_int_equal(peer.streak_count, 0);
-    unit_peer_finish();
 }
 
 TEST(streak__not_while_nothing_is_in_flight)
@@ -364,41 +282,6 @@ TEST(streak__ends_with_a_long_message)
     assert_false(peer.streak);
     unit_peer_finish();
     assert_int_equal(net.node[1].message_count, sent_count);
-}
-
-static unsigned operations_done;
-
-/** rawe_operation.done */
-static void note_done(struct rawe_operation *operation, enum rawe_status status)
-{
-    assert_int_equal(status, RAWE_STATUS_DONE);
-    operations_done++;
-}
-
-TEST(streak__ends_with_put_data)
-{
-    static uint8_t memory[4000], data[4000];
-    begin_streak();
-    unit_peer_finish();
-    struct unit_memory known =
-        unit_register_memory(&net, 1, memory, sizeof(memory), RAWE_ACCESS_WRITE);
-    unit_fill(data, sizeof(data), 5);
-    struct rawe_operation put = {
-        .done = note_done,
-        .handle_index = known.index,
-        .handle_key = known.key,
-        .len_bytes = sizeof(data),
-        .local = data,
-        .kind = RAWE_FRAGMENT_PUT,
-    };
-    operations_done = 0;
-    assert_true(peer.streak);
-    assert_true(rawe_balance_operate(&peer, &put));
-    assert_false(peer.streak);
-    unit_peer_finish();
-    assert_int_equal(operations_done, 1);
-    assert_memory_equal(memory, data, sizeof(data));
-    assert_true(rawe_handle_deregister(&net.node[1].handles, known.index, known.key));
 }
 
 TEST(streak__ends_once_all_of_it_is_acknowledged)
@@ -663,17 +546,6 @@ TEST_WITH(with_other, rawe_peer_begin_waiting__a_peer_that_does_not_run_holds_up
     assert_memory_equal(target, source, GET_BYTES);
 }
 
-TEST_WITH(with_other, rawe_peer_operate__a_single_peer_is_asked_for_all)
-{
-    for (unsigned i = 0; i < 85; i++) {
-        struct get *get = begin(&peer, GET_BYTES);
-        assert_ptr_equal(get->operation.table, i < 84 ? &peer.engine->operations : NULL);
-    }
-    assert_false(rawe_list_empty(&peer.engine->pull.waiting)); /* 4 MiB are under way */
-    unit_peer_finish();
-    assert_true(rawe_list_empty(&peer.engine->pull.waiting));
-}
-
 TEST_WITH(with_other, rawe_peer_close__gets_that_wait_fail)
 {
     const struct rawe_peer_config config = unit_peer_config();
@@ -688,37 +560,6 @@ TEST_WITH(with_other, rawe_peer_close__gets_that_wait_fail)
     assert_int_equal(before->done + behind->done, 0);
     unit_run(&net, 10 * UNIT_MS, 10 * UNIT_US);
     assert_int_equal(behind->status, RAWE_STATUS_DONE);
-}
-
-/** The progress thread finds the connection closed: the caller hears of it when MPI is back. */
-TEST_WITH(with_other, rawe_peer_begin_waiting__fails_no_get_while_the_engine_defers)
-{
-    begin(&peer, GET_BYTES);
-    begin(&peer, GET_BYTES);
-    struct get *get = begin(&other, GET_BYTES);
-    assert_int_equal(get->operation.asked_bytes, 0);
-    rawe_engine_defer_begin(peer.engine);
-    rawe_conn_close(other.conn[RAWE_LANE_EXPRESS], net.now_ns);
-    other.conn[RAWE_LANE_EXPRESS] = NULL;
-    net.now_ns += UNIT_MS;
-    rawe_engine_flush(peer.engine, net.now_ns);
-    assert_true(rawe_list_empty(&peer.engine->pull.waiting));
-    assert_int_equal(get->done, 0);
-    rawe_engine_defer_end(peer.engine);
-    rawe_engine_deliver_deferred(peer.engine);
-    assert_int_equal(get->status, RAWE_STATUS_FAILED);
-}
-
-/** The memory was deregistered: the first refusal ends it. */
-TEST_WITH(with_other, rawe_peer_begin_waiting__a_piece_is_refused)
-{
-    begin(&other, GET_BYTES);
-    struct get *get = begin(&peer, GET_BYTES);
-    get->operation.handle_key++;
-    unit_run(&net, 10 * UNIT_MS, 10 * UNIT_US);
-    assert_int_equal(get->done, 1);
-    assert_int_equal(get->status, RAWE_STATUS_FAILED);
-    assert_int_equal(get->operation.refusal, RAWE_REFUSAL_UNKNOWN);
 }
 
 /** A piece that cannot be requested is freed: the leak sanitizer checks. */

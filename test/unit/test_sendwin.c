@@ -2,8 +2,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Tests of the send window: what is kept until it is acknowledged, and which frames count as lost;
- * then the same with batches, entries of several numbers, some of them sent, arrived or lost. Numbers
- * wrap around 2^32 in each test. At the end the pool of frames, and the data of their segments.
+ * then the same with batches, entries of several numbers, some of them sent, arrived or lost.
+ * Numbers wrap around 2^32 in each test. At the end the pool of frames, and the data of their
+ * segments.
  */
 #include <string.h>
 
@@ -349,54 +350,6 @@ TEST(rawe_sendwin_detect_losses__waits_for_the_reordering_window)
     assert_int_equal(lost_count, 0);
 }
 
-TEST(rawe_sendwin_detect_losses__at_once_when_sent_a_window_earlier)
-{
-    send_frames(1, NOW);
-    send_frames(1, NOW + 1);
-    send_frames(1, NOW + REORDER);
-    struct rawe_ack ack = ack_at(NOW + REORDER + 10 * US);
-    sack(2, 1, &ack);
-    assert_true(detect(NOW + REORDER + 10 * US));
-    assert_int_equal(lost_count, 1);
-    assert_int_equal(lost_indices[0], 0);
-    assert_counts(1, 1, 1);
-}
-
-TEST(rawe_sendwin_detect_losses__older_evidence_does_not_replace_newer)
-{
-    send_frames(4, NOW);
-    struct rawe_ack ack = ack_at(NOW + 10 * US);
-    sack(3, 1, &ack);
-    ack = ack_at(NOW + 40 * US);
-    sack(2, 1, &ack); /* sent in the same turn, before it */
-    assert_int_equal(window.newest_delivered, FIRST + 3);
-    assert_false(detect(NOW + 10 * US + REORDER));
-    assert_int_equal(lost_count, 2);
-}
-
-TEST(rawe_sendwin_detect_losses__transmits_the_oldest_lost_frame_first)
-{
-    send_frames(4, NOW);
-    send_frames(4, NOW + 200 * US);
-    enter(2);
-    assert_ptr_equal(rawe_sendwin_next(&window), &frames[8]);
-    rawe_sendwin_rewind(&window, &frames[8]); /* the link is full */
-    struct rawe_ack ack = ack_at(NOW + 210 * US);
-    sack(7, 1, &ack);
-    assert_true(detect(NOW + 210 * US));
-    assert_int_equal(lost_count, 4);
-    assert_counts(3, 6, 1);
-    assert_ptr_equal(rawe_sendwin_next(&window), &frames[0]);
-    rawe_sendwin_sent(&window, &frames[0], 1, NOW + 211 * US);
-    /* More are found behind those that still wait: the order stays. */
-    assert_false(detect(NOW + 210 * US + REORDER));
-    assert_int_equal(lost_count, 3);
-    for (unsigned i = 1; i < 10; i += i == 6 ? 2 : 1) {
-        assert_ptr_equal(rawe_sendwin_next(&window), &frames[i]);
-    }
-    assert_null(rawe_sendwin_next(&window));
-}
-
 TEST(rawe_sendwin_enter__the_longest_batch)
 {
     struct rawe_sendwin wide;
@@ -443,55 +396,6 @@ TEST(rawe_sendwin_acknowledge__of_what_is_waiting)
     assert_true(batch->to_send == 0x8);
 }
 
-TEST(rawe_sendwin_sack__inside_a_batch)
-{
-    struct rawe_ack ack = ack_at(NOW + 10 * US);
-    struct rawe_txframe *first = send_batch(0, 5, NOW);
-    struct rawe_txframe *second = send_batch(1, 5, NOW);
-    sack(3, 4, &ack);
-    assert_int_equal(ack.arrived, 4);
-    assert_true(first->arrived == 0x18);
-    assert_true(second->arrived == 0x03);
-    assert_counts(6, 0, 4);
-    sack(3, 5, &ack); /* repeated, and one more */
-    assert_int_equal(ack.arrived, 5);
-    assert_counts(5, 0, 5);
-}
-
-TEST(rawe_sendwin_remove__of_a_batch_in_all_states)
-{
-    struct rawe_ack ack = ack_at(NOW + 10 * US);
-    struct rawe_txframe *batch = enter_batch(0, 8);
-    rawe_sendwin_sent(&window, batch, 0x3F, NOW);
-    assert_int_equal(acknowledge(1, &ack), 0);
-    sack(3, 2, &ack);
-    assert_false(detect(NOW + 10 * US + REORDER));
-    assert_int_equal(lost_count, 2);
-    (void)send_batch(1, 2, NOW + US);
-    assert_counts(1 + 2, 2 + 2, 2); /* 5; 1, 2 lost, 6, 7 waiting; 3, 4 */
-    assert_ptr_equal(rawe_sendwin_remove(&window), batch);
-    assert_counts(2, 0, 0);
-    assert_int_equal(window.una, FIRST + 8);
-}
-
-TEST(rawe_sendwin_detect_losses__overtaken_inside_a_batch)
-{
-    struct rawe_ack ack = ack_at(NOW + 10 * US);
-    struct rawe_txframe *batch = send_batch(0, 6, NOW);
-    sack(1, 1, &ack);
-    sack(4, 1, &ack);
-    assert_true(detect(NOW + 10 * US)); /* the reordering window has not passed */
-    assert_int_equal(lost_count, 0);
-    assert_false(detect(NOW + 10 * US + REORDER));
-    assert_int_equal(lost_count, 3);
-    assert_int_equal(lost_indices[0], 0);
-    assert_int_equal(lost_indices[1], 2);
-    assert_int_equal(lost_indices[2], 3); /* 5 was sent behind what has arrived */
-    assert_counts(1, 3, 2);
-    assert_ptr_equal(rawe_sendwin_next(&window), batch);
-    assert_true(batch->to_send == 0x0D);
-}
-
 /** Only segments sent once give an RTT sample (Karn). */
 TEST(rawe_sendwin_acknowledge__of_segments_sent_once_beside_others)
 {
@@ -505,48 +409,6 @@ TEST(rawe_sendwin_acknowledge__of_segments_sent_once_beside_others)
     assert_int_equal(acknowledge(4, &ack), 1);
     assert_int_equal(ack.arrived, 3);
     assert_true(ack.rtt_ns == 130 * US);
-}
-
-TEST(rawe_sendwin_detect_losses__not_by_the_late_arrival_of_a_lost_segment)
-{
-    struct rawe_ack ack = ack_at(NOW + 10 * US);
-    struct rawe_txframe *batch = enter_batch(0, 3);
-    rawe_sendwin_sent(&window, batch, 0x3, NOW);
-    sack(1, 1, &ack);
-    assert_false(detect(NOW + 10 * US + REORDER));
-    assert_int_equal(lost_count, 1);
-    (void)send_batch(1, 1, NOW + 100 * US);
-    rawe_sendwin_sent(&window, batch, 0x4, NOW + 200 * US);
-    ack = ack_at(NOW + 210 * US);
-    assert_int_equal(acknowledge(1, &ack), 0); /* sent at NOW, whatever was sent since */
-    assert_false(detect(NOW + 210 * US + REORDER));
-    assert_int_equal(lost_count, 0);
-}
-
-/** The answer to a resent segment that comes sooner than any RTT is that of its first sending. */
-TEST(rawe_sendwin_sack__of_a_segment_resent_after_others_of_its_batch)
-{
-    static const struct {
-        uint64_t passed_ns; /**< since it was resent */
-        unsigned lost;
-    } cases[] = {{20 * US, 0}, {100 * US, 1}};
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        set_up();
-        struct rawe_txframe *batch = send_batch(0, 3, NOW);
-        send_frames(1, NOW);
-        struct rawe_ack ack = ack_at(NOW + 100 * US);
-        sack(2, 1, &ack);
-        (void)detect(NOW + 200 * US);
-        assert_int_equal(lost_count, 2);
-        rawe_sendwin_sent(&window, batch, 1, NOW + 200 * US);
-        rawe_sendwin_sent(&window, batch, 2, NOW + 400 * US);
-        ack = ack_at(NOW + 400 * US + cases[i].passed_ns);
-        ack.minimum_rtt_ns = 100 * US;
-        sack(1, 1, &ack);
-        (void)detect(ack.now_ns);
-        assert_int_equal(lost_count, cases[i].lost);
-        tear_down();
-    }
 }
 
 #define COPY_MAX_BYTES 4000u
