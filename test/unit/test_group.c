@@ -5,6 +5,7 @@
  */
 #include "group/rawe_group_stream.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/rawe_crc32c.h"
@@ -127,39 +128,6 @@ TEST(rawe_group_send__in_batches)
         assert_int_equal(net.frames, 0);
         tear_down();
     }
-}
-
-/** A receiver's room is counted in short batches, not in their frames. */
-TEST(rawe_group_send__many_short_batches)
-{
-    config.window_frames = 512;
-    batch(2);
-    unsigned sent = 0;
-    for (; net.done_count == sent; sent++) {
-        send_bytes(0, 200);
-    }
-    assert_int_equal(sent - 1, RAWE_GROUP_BATCHES_MAX);
-    pass(100 * MS);
-    assert_got(0, sent);
-    assert_quiet();
-}
-
-static void send_again(struct rawe_group_send *send)
-{
-    if (net.done_count++ != 40) {
-        send->data += send->len_bytes;
-        assert_true(rawe_group_send(&group[0], send, net.now_ns));
-    }
-}
-
-TEST(rawe_group_send__from_done)
-{
-    struct rawe_group_send send = {.done = send_again, .data = data, .len_bytes = 10};
-    start(2);
-    net.sent_bytes[0] = 41 * 10;
-    assert_true(rawe_group_send(&group[0], &send, net.now_ns));
-    pass(100 * MS);
-    assert_got(0, 41);
 }
 
 TEST(rawe_group_send__without_memory)
@@ -507,38 +475,126 @@ TEST(rawe_group_stream_place__of_what_is_next)
     }
 }
 
-TEST(rawe_group_stream_receive__without_memory)
+/* Bytes of control messages and of frames that messages share: base/rawe_wire.c. */
+
+TEST_WITH(unit_no_fixture, rawe_group_control_encode__bytes)
 {
-    start(2);
-    lose(0, 1, 1, 1);
-    for (int left = 0; left < 4; left++) { /* record of the members, stream, frame, ring */
-        send_bytes(0, PAYLOAD_BYTES);
-        unit_allocations_left = left;
-        arrive();
-        unit_allocations_left = -1;
-    }
-    assert_int_equal(counted[1].no_buffer, 2);
-    pass(300 * MS);
-    assert_got(0, 4);
+    const struct rawe_group_control control = {.type = RAWE_GROUP_REPAIR,
+                                               .flags = RAWE_GROUP_FLAG_ASK,
+                                               .root = 0x1234,
+                                               .sequence = 0xFFFFFFFE,
+                                               .total_bytes = 0x00ABCDEF,
+                                               .payload_bytes = 0x0302,
+                                               .piece = 2};
+    uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX] = {0}, again[RAWE_GROUP_CONTROL_BYTES_MAX];
+    struct rawe_group_control decoded;
+    rawe_group_control_encode(bytes, &control);
+    assert_memory_equal(bytes, "\x04\x01\x12\x34\xFF\xFF\xFF\xFE\x00\xAB\xCD\xEF\x03\x02\x00\x02",
+                        RAWE_GROUP_CONTROL_HEADER_BYTES);
+    assert_int_equal(
+        rawe_group_control_decode(&decoded, bytes, RAWE_GROUP_CONTROL_HEADER_BYTES + 2),
+        RAWE_DECODE_OK);
+    assert_ptr_equal(decoded.data, bytes + RAWE_GROUP_CONTROL_HEADER_BYTES);
+    assert_int_equal(decoded.data_bytes, 2);
+    rawe_group_control_encode(again, &decoded);
+    assert_memory_equal(again, bytes, RAWE_GROUP_CONTROL_HEADER_BYTES);
 }
 
-/** A repair that was dropped for lack of memory is requested again. */
-TEST(rawe_group_stream_repair__without_memory)
-{
-    config.payload_bytes = 1000;
-    start(2);
-    lose(0, 1, 1, 1);
-    send_bytes(0, 1500);
-    arrive();
-    progress(1, net.now_ns + MS);
-    while (net.wire_count != 3) { /* the NACK comes, and brings the pieces */
-        unit_allocations_left = -1;
-        arrive_one();
+/** Initializer of a REPAIR with a piece of a frame. */
+#define PIECE_OF(total, payload, number, data)                                                 \
+    {                                                                                          \
+        .type = REPAIR, .total_bytes = (total), .payload_bytes = (payload), .piece = (number), \
+        .data_bytes = (data)                                                                   \
     }
-    unit_allocations_left = 0;
-    arrive_one();
-    unit_allocations_left = -1;
-    pass(10 * MS);
-    assert_got(0, 1);
-    assert_int_equal(net.sent[RAWE_GROUP_NACK], 2);
+
+TEST_WITH(unit_no_fixture, rawe_group_control_decode__types_flags_and_lengths)
+{
+    enum { ACK = RAWE_GROUP_ACK, NACK, STATUS, REPAIR, WAIT };
+    enum { PIECE = RAWE_GROUP_PIECE_BYTES, MOST = RAWE_GROUP_PAYLOAD_MAX };
+    static const struct {
+        struct rawe_group_control control;
+        enum rawe_decode_result result;
+    } cases[] = {
+        {{.type = 0}, RAWE_DECODE_TYPE},
+        {{.type = RAWE_GROUP_CONTROL_END}, RAWE_DECODE_TYPE},
+        {{.type = ACK}, RAWE_DECODE_OK},
+        {{.type = ACK, .data_bytes = 1}, RAWE_DECODE_LENGTH},
+        {{.type = ACK, .flags = 1}, RAWE_DECODE_TYPE},
+        {{.type = NACK}, RAWE_DECODE_LENGTH},
+        {{.type = NACK, .data_bytes = 1}, RAWE_DECODE_OK},
+        {{.type = NACK, .data_bytes = 128}, RAWE_DECODE_OK},
+        {{.type = NACK, .data_bytes = 129}, RAWE_DECODE_LENGTH},
+        {{.type = STATUS, .flags = RAWE_GROUP_FLAG_AGAIN}, RAWE_DECODE_OK},
+        {{.type = STATUS, .flags = 2}, RAWE_DECODE_TYPE},
+        {{.type = WAIT}, RAWE_DECODE_OK},
+        {{.type = WAIT, .data_bytes = 1}, RAWE_DECODE_LENGTH},
+        {{.type = REPAIR}, RAWE_DECODE_OK},
+        {{.type = REPAIR, .piece = 1}, RAWE_DECODE_LENGTH},
+        {{.type = REPAIR, .flags = 4}, RAWE_DECODE_TYPE},
+        {PIECE_OF(400, 400, 0, PIECE), RAWE_DECODE_OK},
+        {PIECE_OF(400, 400, 0, PIECE - 1), RAWE_DECODE_LENGTH},
+        {PIECE_OF(400, 400, 1, 16), RAWE_DECODE_OK},
+        {PIECE_OF(400, 400, 2, 0), RAWE_DECODE_LENGTH},
+        {PIECE_OF(399, 400, 1, 16), RAWE_DECODE_LENGTH},
+        {PIECE_OF(MOST, MOST, RAWE_GROUP_PIECES_MAX - 1, PIECE), RAWE_DECODE_OK},
+        {PIECE_OF(MOST + 1, MOST + 1, 0, PIECE), RAWE_DECODE_LENGTH},
+        {{.type = REPAIR, .data_bytes = PIECE + 1}, RAWE_DECODE_SHORT},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX + 1] = {0};
+        struct rawe_group_control decoded;
+        rawe_group_control_encode(bytes, &cases[i].control);
+        assert_int_equal(rawe_group_control_decode(&decoded, bytes,
+                                                   RAWE_GROUP_CONTROL_HEADER_BYTES +
+                                                       cases[i].control.data_bytes),
+                         cases[i].result);
+    }
+    for (size_t len_bytes = 0; len_bytes < RAWE_GROUP_CONTROL_HEADER_BYTES; len_bytes++) {
+        uint8_t *bytes = calloc(1, len_bytes + (len_bytes == 0)); /* with nothing behind */
+        struct rawe_group_control decoded;
+        bytes[0] = ACK;
+        assert_int_equal(rawe_group_control_decode(&decoded, bytes, len_bytes), RAWE_DECODE_SHORT);
+        free(bytes);
+    }
+}
+
+TEST_WITH(unit_no_fixture, rawe_group_shared_next__messages_fill_the_payload)
+{
+    static const struct {
+        uint32_t payload_bytes, total_bytes;
+        const char *payload;
+        unsigned messages; /* 0: refused */
+    } cases[] = {
+        {2, 2, "\0\0", 1},    {5, 5, "\0\3abc", 1},   {10, 10, "\0\3abc\0\0\0\1d", 3},
+        {1, 1, "\0", 0},      {5, 6, "\0\3abc", 0},   {5, 5, "\0\4abc", 0},
+        {5, 5, "\1\3abc", 0}, {6, 6, "\0\3abc\0", 0}, {7, 7, "\0\3abc\0\1", 0},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint8_t bytes[RAWE_GROUP_HEADER_BYTES + 10 + RAWE_CHECKSUM_BYTES] = {0};
+        const struct rawe_group_header header = {.flags = RAWE_GROUP_FLAG_SHARED,
+                                                 .payload_bytes = (uint16_t)cases[i].payload_bytes,
+                                                 .total_bytes = cases[i].total_bytes};
+        struct rawe_group_header decoded;
+        uint8_t *payload = bytes + RAWE_GROUP_HEADER_BYTES;
+        rawe_group_header_encode(bytes, &header);
+        memcpy(payload, cases[i].payload, cases[i].payload_bytes);
+        assert_int_equal(rawe_group_header_decode(&decoded, bytes,
+                                                  RAWE_GROUP_HEADER_BYTES + cases[i].payload_bytes +
+                                                      (size_t)RAWE_CHECKSUM_BYTES) ==
+                                 RAWE_DECODE_OK &&
+                             rawe_group_shared_fits(payload, cases[i].payload_bytes),
+                         cases[i].messages != 0);
+        uint8_t again[10];
+        uint32_t at_bytes = 0, end_bytes = 0, len_bytes;
+        const uint8_t *message;
+        for (unsigned k = 0; k < cases[i].messages; k++) {
+            message =
+                rawe_group_shared_next(payload, cases[i].payload_bytes, &at_bytes, &len_bytes);
+            assert_non_null(message);
+            end_bytes = rawe_group_shared_add(again, end_bytes, message, len_bytes);
+            assert_int_equal(end_bytes, at_bytes);
+        }
+        assert_int_equal(end_bytes, cases[i].messages == 0 ? 0 : cases[i].payload_bytes);
+        assert_memory_equal(again, payload, end_bytes);
+    }
 }

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Tests of the wire format: frames, fragments, control payloads, frames of groups, batch headers.
+ * Control messages of groups, and their shared frames: test_group.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -56,12 +57,9 @@ static const struct rawe_group_header group_sample = {
 /** Return a copy of `bytes` in memory of exactly that length; the caller frees it. */
 static uint8_t *unit_exactly(const uint8_t *bytes, size_t len_bytes)
 {
-    uint8_t *copy = malloc(len_bytes != 0 ? len_bytes : 1);
-
+    uint8_t *copy = malloc(len_bytes + (len_bytes == 0));
     assert_non_null(copy);
-    if (len_bytes != 0) {
-        memcpy(copy, bytes, len_bytes);
-    }
+    memcpy(copy, bytes, len_bytes);
     return copy;
 }
 
@@ -369,19 +367,18 @@ TEST(rawe_fragment_decode__segment_must_lie_in_its_message)
     static const struct {
         uint32_t offset, total_bytes;
         bool good;
-    } cases[] = {
-        {0, 8, true},
-        {0, 7, false},
-        {1, 8, false},
-        {92, 100, true},
-        {93, 100, false},
-        {100, 100, false},
-        {101, 100, false},
-        {UINT32_MAX, 100, false},
-        {UINT32_MAX - 7, UINT32_MAX, false},
-        {UINT32_MAX - 8, UINT32_MAX, true},
-        {UINT32_MAX, 7, false}, /* offset + length wraps to 7 in 32 bits */
-    };
+    } cases[] = {/* In the last one, offset + length wraps to 7 in 32 bits. */
+                 {0, 8, true},
+                 {0, 7, false},
+                 {1, 8, false},
+                 {92, 100, true},
+                 {93, 100, false},
+                 {100, 100, false},
+                 {101, 100, false},
+                 {UINT32_MAX, 100, false},
+                 {UINT32_MAX - 7, UINT32_MAX, false},
+                 {UINT32_MAX - 8, UINT32_MAX, true},
+                 {UINT32_MAX, 7, false}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         uint8_t bytes[RAWE_FRAGMENT_PART_BYTES + 8] = {0};
         rawe_fragment_encode(bytes, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_PART,
@@ -424,139 +421,6 @@ TEST(rawe_group_header_decode__lengths)
         assert_int_equal(decode(&structures[1], &header, bytes, len_bytes),
                          cases[i].fits ? RAWE_DECODE_OK : RAWE_DECODE_LENGTH);
         assert_int_not_equal(decode(&structures[1], &header, bytes, len_bytes - 1), RAWE_DECODE_OK);
-    }
-}
-
-TEST(rawe_group_control_encode__bytes)
-{
-    const struct rawe_group_control control = {.type = RAWE_GROUP_REPAIR,
-                                               .flags = RAWE_GROUP_FLAG_ASK,
-                                               .root = 0x1234,
-                                               .sequence = 0xFFFFFFFE,
-                                               .total_bytes = 0x00ABCDEF,
-                                               .payload_bytes = 0x0302,
-                                               .piece = 2};
-    uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX] = {0};
-    struct rawe_group_control decoded;
-    rawe_group_control_encode(bytes, &control);
-    assert_memory_equal(bytes, "\x04\x01\x12\x34\xFF\xFF\xFF\xFE\x00\xAB\xCD\xEF\x03\x02\x00\x02",
-                        RAWE_GROUP_CONTROL_HEADER_BYTES);
-    assert_int_equal(
-        rawe_group_control_decode(&decoded, bytes, RAWE_GROUP_CONTROL_HEADER_BYTES + 2),
-        RAWE_DECODE_OK);
-    assert_ptr_equal(decoded.data, bytes + RAWE_GROUP_CONTROL_HEADER_BYTES);
-    assert_int_equal(decoded.data_bytes, 2);
-    assert_int_equal(decoded.type, control.type);
-    assert_int_equal(decoded.flags, control.flags);
-    assert_int_equal(decoded.root, control.root);
-    assert_int_equal(decoded.sequence, control.sequence);
-    assert_int_equal(decoded.total_bytes, control.total_bytes);
-    assert_int_equal(decoded.payload_bytes, control.payload_bytes);
-    assert_int_equal(decoded.piece, control.piece);
-}
-
-TEST(rawe_group_control_decode__types_flags_and_lengths)
-{
-    enum { ACK = RAWE_GROUP_ACK, NACK, STATUS, REPAIR, WAIT, PIECE = RAWE_GROUP_PIECE_BYTES };
-    static const struct {
-        struct rawe_group_control control;
-        enum rawe_decode_result result;
-    } cases[] = {
-        {{.type = 0}, RAWE_DECODE_TYPE},
-        {{.type = RAWE_GROUP_CONTROL_END}, RAWE_DECODE_TYPE},
-        {{.type = ACK}, RAWE_DECODE_OK},
-        {{.type = ACK, .data_bytes = 1}, RAWE_DECODE_LENGTH},
-        {{.type = ACK, .flags = 1}, RAWE_DECODE_TYPE},
-        {{.type = NACK}, RAWE_DECODE_LENGTH},
-        {{.type = NACK, .data_bytes = 1}, RAWE_DECODE_OK},
-        {{.type = NACK, .data_bytes = 128}, RAWE_DECODE_OK},
-        {{.type = NACK, .data_bytes = 129}, RAWE_DECODE_LENGTH},
-        {{.type = STATUS, .flags = RAWE_GROUP_FLAG_AGAIN}, RAWE_DECODE_OK},
-        {{.type = STATUS, .flags = 2}, RAWE_DECODE_TYPE},
-        {{.type = WAIT}, RAWE_DECODE_OK},
-        {{.type = WAIT, .data_bytes = 1}, RAWE_DECODE_LENGTH},
-        {{.type = REPAIR}, RAWE_DECODE_OK},
-        {{.type = REPAIR, .piece = 1}, RAWE_DECODE_LENGTH},
-        {{.type = REPAIR, .flags = 4}, RAWE_DECODE_TYPE},
-        {{.type = REPAIR, .total_bytes = 400, .payload_bytes = 400, .data_bytes = PIECE},
-         RAWE_DECODE_OK},
-        {{.type = REPAIR, .total_bytes = 400, .payload_bytes = 400, .data_bytes = PIECE - 1},
-         RAWE_DECODE_LENGTH},
-        {{.type = REPAIR, .total_bytes = 400, .payload_bytes = 400, .piece = 1, .data_bytes = 16},
-         RAWE_DECODE_OK},
-        {{.type = REPAIR, .total_bytes = 400, .payload_bytes = 400, .piece = 2},
-         RAWE_DECODE_LENGTH},
-        {{.type = REPAIR, .total_bytes = 399, .payload_bytes = 400, .piece = 1, .data_bytes = 16},
-         RAWE_DECODE_LENGTH},
-        {{.type = REPAIR,
-          .total_bytes = RAWE_GROUP_PAYLOAD_MAX,
-          .payload_bytes = RAWE_GROUP_PAYLOAD_MAX,
-          .piece = RAWE_GROUP_PIECES_MAX - 1,
-          .data_bytes = PIECE},
-         RAWE_DECODE_OK},
-        {{.type = REPAIR,
-          .total_bytes = RAWE_GROUP_PAYLOAD_MAX + 1,
-          .payload_bytes = RAWE_GROUP_PAYLOAD_MAX + 1,
-          .data_bytes = PIECE},
-         RAWE_DECODE_LENGTH},
-        {{.type = REPAIR, .data_bytes = PIECE + 1}, RAWE_DECODE_SHORT},
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX + 1] = {0};
-        struct rawe_group_control decoded;
-        rawe_group_control_encode(bytes, &cases[i].control);
-        assert_int_equal(rawe_group_control_decode(&decoded, bytes,
-                                                   RAWE_GROUP_CONTROL_HEADER_BYTES +
-                                                       cases[i].control.data_bytes),
-                         cases[i].result);
-    }
-    for (size_t len_bytes = 0; len_bytes < RAWE_GROUP_CONTROL_HEADER_BYTES; len_bytes++) {
-        uint8_t *bytes =
-            unit_exactly((const uint8_t[RAWE_GROUP_CONTROL_HEADER_BYTES]){ACK}, len_bytes);
-        struct rawe_group_control decoded;
-        assert_int_equal(rawe_group_control_decode(&decoded, bytes, len_bytes), RAWE_DECODE_SHORT);
-        free(bytes);
-    }
-}
-
-TEST(rawe_group_shared_next__messages_fill_the_payload)
-{
-    static const struct {
-        uint32_t payload_bytes, total_bytes;
-        const char *payload;
-        unsigned messages; /* 0: refused */
-    } cases[] = {
-        {2, 2, "\0\0", 1},    {5, 5, "\0\3abc", 1},   {10, 10, "\0\3abc\0\0\0\1d", 3},
-        {1, 1, "\0", 0},      {5, 6, "\0\3abc", 0},   {5, 5, "\0\4abc", 0},
-        {5, 5, "\1\3abc", 0}, {6, 6, "\0\3abc\0", 0}, {7, 7, "\0\3abc\0\1", 0},
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        uint8_t bytes[RAWE_GROUP_HEADER_BYTES + 10 + RAWE_CHECKSUM_BYTES] = {0};
-        const struct rawe_group_header header = {.flags = RAWE_GROUP_FLAG_SHARED,
-                                                 .payload_bytes = (uint16_t)cases[i].payload_bytes,
-                                                 .total_bytes = cases[i].total_bytes};
-        struct rawe_group_header decoded;
-        uint8_t *payload = bytes + RAWE_GROUP_HEADER_BYTES;
-        rawe_group_header_encode(bytes, &header);
-        memcpy(payload, cases[i].payload, cases[i].payload_bytes);
-        assert_int_equal(rawe_group_header_decode(&decoded, bytes,
-                                                  RAWE_GROUP_HEADER_BYTES + cases[i].payload_bytes +
-                                                      (size_t)RAWE_CHECKSUM_BYTES) ==
-                                 RAWE_DECODE_OK &&
-                             rawe_group_shared_fits(payload, cases[i].payload_bytes),
-                         cases[i].messages != 0);
-        uint8_t again[10];
-        uint32_t at_bytes = 0, end_bytes = 0, len_bytes;
-        const uint8_t *message;
-        for (unsigned k = 0; k < cases[i].messages; k++) {
-            message =
-                rawe_group_shared_next(payload, cases[i].payload_bytes, &at_bytes, &len_bytes);
-            assert_non_null(message);
-            end_bytes = rawe_group_shared_add(again, end_bytes, message, len_bytes);
-            assert_int_equal(end_bytes, at_bytes);
-        }
-        assert_int_equal(end_bytes, cases[i].messages == 0 ? 0 : cases[i].payload_bytes);
-        assert_memory_equal(again, payload, end_bytes);
     }
 }
 
@@ -641,26 +505,28 @@ TEST(rawe_batch_decode__lengths)
         uint32_t at_bytes, data_bytes;
         unsigned decoded_frames; /* 0: refused */
     } cases[] = {
+        /* No data; a short frame before the last; one frame too many. */
         {5, 1000, 0, 0, 0},
-        {5, 1000, 0, 999, 0},  /* a short frame that is not the last */
-        {5, 1000, 0, 3001, 0}, /* ... after others */
-        {5, 1000, 0, 5001, 0}, /* more frames than there are */
+        {5, 1000, 0, 999, 0},
+        {5, 1000, 0, 3001, 0},
+        {5, 1000, 0, 5001, 0},
+        /* Inside a frame; behind the batch; the last with a multiple of the segments' length. */
         {5, 1000, 1500, 1000, 0},
         {5, 1000, 5000, 1000, 0},
         {5, 1000, 4000, 1001, 0},
-        {5, 1000, UINT32_MAX - 295, 1000, 0}, /* a multiple of the segments' length */
+        {5, 1000, UINT32_MAX - 295, 1000, 0},
         {5, 0, 0, 1000, 0},
         {0, 1000, 0, 1000, 0},
         {MOST + 1, 1000, 0, 1000, 0},
         {MOST, RAWE_BATCH_BYTES_MAX / MOST, 0, RAWE_BATCH_BYTES_MAX, MOST},
         {1, RAWE_BATCH_BYTES_MAX, 0, RAWE_BATCH_BYTES_MAX, 1},
         {1, RAWE_BATCH_BYTES_MAX, 0, 1, 1},
-        {MOST, 1024, 0, 64 * 1024 - 1, 0}, /* longer than a batch may be */
+        /* The first is longer than a batch may be. */
+        {MOST, 1024, 0, 64 * 1024 - 1, 0},
         {MOST, 1024, 0, 63 * 1024, 63},
         {MOST, 1024, 62 * 1024, 1024, 1},
         {MOST, 1024, 62 * 1024, 2 * 1024, 0},
-        {MOST, 1024, 63 * 1024, 1, 0},
-    };
+        {MOST, 1024, 63 * 1024, 1, 0}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct rawe_batch decoded, batch = batch_sample;
         batch.frames = cases[i].frames;
