@@ -16,7 +16,7 @@
 #include "net_engine.h"
 #include "conn/rawe_conn_batch.h"
 #include "conn/rawe_conn.h"
-#include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_tx.h"
 #include "base/rawe_sum16.h"
 #include "linux/packet/rawe_packet.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/rawe_sum16.h"
-#include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_tx.h"
 #include "net_harness.h"
 
 /** Offset of TCP's sequence number in a batch header. */

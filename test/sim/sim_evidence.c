@@ -12,7 +12,7 @@
 
 #include "sim.h"
 
-#include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_tx.h"
 
 /** Return true if the connection's frames may be sent to the interface with this session key. */
 static bool leads_to(const struct rawe_conn *conn, uint32_t key)

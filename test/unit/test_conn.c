@@ -9,7 +9,7 @@
 
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_connect.h"
-#include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_tx.h"
 #include "conn/rawe_conn_receive.h"
 #include "conn/rawe_conn_record.h"
 

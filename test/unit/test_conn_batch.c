@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "conn/rawe_conn_batch.h"
-#include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_tx.h"
 #include "conn/rawe_conn_connect.h"
 #include "conn/rawe_conn.h"
 

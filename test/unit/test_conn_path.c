@@ -7,7 +7,7 @@
 #include "unit_rails.h"
 
 #include "conn/rawe_conn_connect.h"
-#include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_tx.h"
 #include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn.h"
 #include "conn/rawe_route.h"

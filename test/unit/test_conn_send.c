@@ -11,7 +11,7 @@
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_connect.h"
 #include "conn/rawe_conn_send.h"
-#include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_tx.h"
 
 FIXTURE(unit_set_up, unit_tear_down);
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <stdlib.h>
 
-#include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_tx.h"
 #include "conn/rawe_conn.h"
 #include "unit_rails.h"
 #include "net_engine.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "conn/rawe_conn.h"
-#include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_tx.h"
 #include "conn/rawe_conn_receive.h"
 
 /** Content of messages: unit_fill with seed 7. */

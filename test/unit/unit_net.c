@@ -11,7 +11,7 @@
 
 #include "net_engine.h"
 #include "conn/rawe_conn_connect.h"
-#include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_tx.h"
 #include "conn/rawe_conn_end.h"
 #include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn.h"

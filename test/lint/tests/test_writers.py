@@ -47,7 +47,7 @@ def test_check__the_component_keeps_its_rules():
 @pytest.mark.parametrize(
     ("path", "text", "reason"),
     [
-        ("conn/rawe_conn_receive.c", "conn->tx.peer_credit = 1;", "which rawe_conn_control writes"),
+        ("conn/rawe_conn_receive.c", "conn->tx.peer_credit = 1;", "which rawe_conn_tx writes"),
         (
             "conn/rawe_conn_receive.c",
             "conn->path.liveness.asked_ns = 1;",

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "core/conn/rawe_conn_control.h"
+#include "core/conn/rawe_conn_tx.h"
 
 FIXTURE(fake_set_up, fake_tear_down);
 

@@ -12,7 +12,7 @@
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_batch.h"
 #include "conn/rawe_conn_connect.h"
-#include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_tx.h"
 #include "conn/rawe_conn_end.h"
 #include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn_receive.h"
@@ -494,9 +494,7 @@ static void update_credit(struct rawe_engine *engine)
         rawe_credit_keep(&engine->pull.credit, conn->lane, &conn->rx.credit);
         if (!conn->rx.window.ack_now &&
             rawe_credit_outdated(&engine->pull.credit, conn->lane, &conn->rx.credit)) {
-            engine->counters.credit_updates++;
-            rawe_recvwin_owe_now(&conn->rx.window);
-            rawe_conn_make_pending(conn);
+            rawe_conn_report_credit(conn);
         }
     }
 }
@@ -530,10 +528,7 @@ static void grant(struct rawe_engine *engine, uint64_t now_ns)
     struct rawe_grants *grants = &engine->pull.grants;
     struct rawe_grants_member *member;
     while (grants->waits && (member = rawe_grants_next(grants, now_ns)) != NULL) {
-        struct rawe_conn *conn = RAWE_OWNER(member, struct rawe_conn, rx.grant);
-        engine->counters.credit_updates++;
-        rawe_recvwin_owe_now(&conn->rx.window);
-        rawe_conn_make_pending(conn);
+        rawe_conn_report_credit(RAWE_OWNER(member, struct rawe_conn, rx.grant));
     }
 }
 

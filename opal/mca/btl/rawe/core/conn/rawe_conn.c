@@ -11,7 +11,7 @@
 
 #include "rawe_conn_batch.h"
 #include "rawe_conn_connect.h"
-#include "rawe_conn_control.h"
+#include "rawe_conn_tx.h"
 #include "rawe_conn_end.h"
 #include "rawe_conn_ack.h"
 #include "rawe_conn_path.h"

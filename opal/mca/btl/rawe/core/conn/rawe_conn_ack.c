@@ -8,7 +8,7 @@
 #include "rawe_conn_ack.h"
 
 #include "rawe_conn_batch.h"
-#include "rawe_conn_control.h"
+#include "rawe_conn_tx.h"
 #include "rawe_conn_send.h"
 
 /* ---- losses ---- */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_conn_control.h"
+#include "rawe_conn_tx.h"
 
 /** Batches do not pass if validation was transmitted this often, and no frame of it arrived. */
 #define VALIDATIONS_MAX 3u

@@ -7,7 +7,7 @@
 #include "rawe_conn_connect.h"
 
 #include "rawe_conn_batch.h"
-#include "rawe_conn_control.h"
+#include "rawe_conn_tx.h"
 #include "rawe_conn_path.h"
 
 static void begin_path(struct rawe_conn *conn)

@@ -3,7 +3,7 @@
 
 #include "rawe_conn_batch.h"
 #include "rawe_conn_connect.h"
-#include "rawe_conn_control.h"
+#include "rawe_conn_tx.h"
 
 /** A finalizing peer counts as gone after this silence; probes are far more frequent. */
 #define GONE_NS 1000000000ull

@@ -4,6 +4,11 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/rawe_crc32c.h"
+#include "rawe_conn_rx.h"
+
+/* ---- routes ---- */
+
 /** Set `predicted`: frames of both directions take the preferred route, or not. */
 static void predict(struct rawe_conn *conn)
 {
@@ -72,4 +77,218 @@ void rawe_conn_path_asked(struct rawe_conn *conn, struct rawe_route *route)
     conn->path.into = engine;
     conn->path.back = route;
     predict(conn);
+}
+
+/* ---- transmission ---- */
+
+void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    if (transmitted && !rawe_list_empty(&engine->flushing) && !rawe_list_has(&conn->pending)) {
+        rawe_list_append(&engine->flushing, &conn->pending);
+    } else {
+        rawe_conn_make_pending(conn);
+    }
+    rawe_conn_await_ack(conn, now_ns);
+}
+
+void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns)
+{
+    conn->engine->counters.blocked_port++;
+    *rawe_conn_link_full(conn) = true;
+    rawe_conn_put_off(conn, transmitted, now_ns);
+}
+
+size_t rawe_frame_seal(uint8_t *buffer, const struct rawe_header *header)
+{
+    uint8_t *from = buffer + RAWE_ETH_HEADER_BYTES;
+    size_t covered_bytes = RAWE_HEADER_BYTES + (size_t)header->payload_bytes;
+    rawe_header_encode(from, header);
+    rawe_checksum_encode(from + covered_bytes, rawe_crc32c(0, from, covered_bytes));
+    return RAWE_ETH_HEADER_BYTES + covered_bytes + RAWE_CHECKSUM_BYTES;
+}
+
+bool rawe_conn_transmit_sealed(struct rawe_engine *via, uint8_t *buffer,
+                               const struct rawe_header *header)
+{
+    size_t len_bytes = rawe_frame_seal(buffer, header);
+    const struct rawe_frame view = {
+        .pieces = {{buffer, len_bytes}},
+        .piece_count = 1,
+        .len_bytes = (uint32_t)len_bytes,
+    };
+    return via->output.transmit(via->output.context, &view, 1) == 1;
+}
+
+/** Transmit a control frame the way batches are sent. */
+static bool transmit_like_data(struct rawe_conn *conn, const struct rawe_header *header,
+                               const uint8_t *payload)
+{
+    const struct rawe_batch_output *output = &conn->path.via->batches.output;
+    uint8_t buffer[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES + RAWE_SACK_BYTES_MAX];
+    const struct rawe_batch batch = {.header = *header, .frames = 1};
+    size_t head_bytes = RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES;
+    memcpy(buffer, conn->path.eth_header, RAWE_ETH_HEADER_BYTES);
+    rawe_batch_encode(buffer + RAWE_ETH_HEADER_BYTES, &batch);
+    memcpy(buffer + head_bytes, payload, header->payload_bytes);
+    struct rawe_frame packet = {
+        .pieces = {{buffer, head_bytes}, {buffer + head_bytes, header->payload_bytes}},
+        .piece_count = 2,
+        .len_bytes = (uint32_t)head_bytes + header->payload_bytes,
+    };
+    return output->transmit(output->context, &packet, 0);
+}
+
+/** Address a control frame, by the peer's route if it `answers` one. Returns the engine to use. */
+static struct rawe_engine *address(const struct rawe_conn *conn, bool answers,
+                                   uint8_t eth_header[RAWE_ETH_HEADER_BYTES],
+                                   struct rawe_header *header)
+{
+    const struct rawe_route *back = conn->path.back;
+    if (!answers || back == conn->path.route || back->down) {
+        memcpy(eth_header, conn->path.eth_header, RAWE_ETH_HEADER_BYTES);
+        header->port = conn->path.peer_port;
+        header->key = conn->path.peer_key;
+        return conn->path.via;
+    }
+    const struct rawe_engine_config *config = &back->engine->config;
+    rawe_eth_header_encode(eth_header, back->mac, config->mac, config->ethertype);
+    header->port = back->port;
+    header->key = back->key;
+    return back->engine;
+}
+
+bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t type, uint8_t flags,
+                           uint32_t sequence, const uint8_t *payload, size_t payload_bytes)
+{
+    uint8_t buffer[RAWE_PAYLOAD_OFFSET + RAWE_SACK_BYTES_MAX + RAWE_CHECKSUM_BYTES];
+    assert(payload_bytes <= RAWE_SACK_BYTES_MAX);
+    struct rawe_header header = {
+        .type = type,
+        .flags = (uint8_t)(flags | (conn->engine->finalizing ? RAWE_FLAG_FINALIZING : 0)),
+        .connection_id = peer_id,
+        .sequence = sequence,
+        .acknowledgement = conn->rx.window.next,
+        .payload_bytes = (uint16_t)payload_bytes,
+        .credit = rawe_conn_advertise(conn),
+    };
+    /* A probe that asks what arrived takes the data's path; one for credit may not fit there. */
+    bool like_data =
+        type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN && conn->tx.window.in_flight != 0;
+    bool answers = type == RAWE_FRAME_ACK || (flags & RAWE_FLAG_REPLY) != 0;
+    struct rawe_engine *via = address(conn, answers, buffer, &header);
+    if (like_data && conn->path.batch == RAWE_BATCH_VALID) {
+        return transmit_like_data(conn, &header, payload);
+    }
+    if (payload_bytes != 0) {
+        memcpy(buffer + RAWE_PAYLOAD_OFFSET, payload, payload_bytes);
+    }
+    return rawe_conn_transmit_sealed(via, buffer, &header);
+}
+
+/* ---- deadlines, and the peer's silence ---- */
+
+void rawe_conn_arm(struct rawe_conn *conn)
+{
+    uint64_t deadline_ns = conn->tx.window.loss_deadline_ns;
+    uint64_t probe_ns = conn->path.liveness.probe_deadline_ns;
+    if (deadline_ns == 0 || (probe_ns != 0 && probe_ns < deadline_ns)) {
+        deadline_ns = probe_ns;
+    }
+    if (deadline_ns != 0) {
+        rawe_timer_arm_by(&conn->engine->timers, &conn->timer, deadline_ns);
+    }
+}
+
+static uint64_t probe_interval_ns(const struct rawe_conn *conn)
+{
+    return rawe_liveness_interval_ns(&conn->path.liveness);
+}
+
+/** A target in MPI begins to reply sooner; one that computes must be woken soon. */
+#define FIRST_QUESTION_PART 4u /* of probe_least_ns */
+
+static uint64_t first_question_ns(const struct rawe_conn *conn)
+{
+    uint64_t least_ns = conn->engine->config.liveness.probe_least_ns;
+    return rawe_rtt_overdue(&conn->tx.rtt, least_ns / FIRST_QUESTION_PART, least_ns);
+}
+
+void rawe_conn_await_reply(struct rawe_conn *conn, uint64_t now_ns)
+{
+    rawe_timer_arm_by(&conn->engine->timers, &conn->timer, now_ns + first_question_ns(conn));
+}
+
+uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn)
+{
+    const struct rawe_engine *engine = conn->engine;
+    const struct rawe_liveness_limits *limits = &engine->config.liveness;
+    uint64_t interval_ns = limits->idle_ns;
+    uint64_t asked_ns = conn->path.liveness.asked_ns, progress_ns = 0;
+    bool began;
+    if (conn->handshake.state != RAWE_CONN_OPEN) {
+        return 0;
+    }
+    if (conn->lane == RAWE_LANE_EXPRESS) {
+        progress_ns = rawe_operation_progress_ns(&engine->operations, conn->path.preferred->key,
+                                                 conn->path.preferred->port, &began);
+    }
+    if (progress_ns > asked_ns && began) {
+        /* Even before the request is acknowledged, because the probe for that would be later. */
+        return progress_ns + first_question_ns(conn);
+    }
+    if (conn->path.liveness.probe_deadline_ns != 0) {
+        return 0;
+    }
+    if (rawe_conn_end_asks(&conn->end)) {
+        return asked_ns + limits->probe_least_ns;
+    }
+    if (progress_ns != 0) {
+        /* The peer may have left MPI. Double the interval, because it may also be busy. */
+        uint64_t waited_ns = asked_ns > progress_ns ? 2 * (asked_ns - progress_ns) : 0;
+        uint64_t least_ns = probe_interval_ns(conn);
+        waited_ns = waited_ns > least_ns ? waited_ns : least_ns;
+        return waited_ns < limits->probe_most_ns ? progress_ns + waited_ns
+                                                 : asked_ns + limits->probe_most_ns;
+    }
+    if (interval_ns == 0) {
+        return 0;
+    }
+    /* One idle probe per process is enough: the connection that sent it notices a death. */
+    uint64_t newest_ns = rawe_route_asked_ns(conn->path.preferred);
+    return (newest_ns > asked_ns ? newest_ns : asked_ns) + interval_ns;
+}
+
+void rawe_conn_arm_idle(struct rawe_conn *conn)
+{
+    uint64_t deadline_ns = rawe_conn_idle_deadline_ns(conn);
+    if (deadline_ns != 0) {
+        rawe_timer_arm_by(&conn->engine->timers, &conn->timer, deadline_ns);
+    }
+}
+
+void rawe_conn_plan_probe(struct rawe_conn *conn, uint64_t now_ns)
+{
+    uint64_t deadline_ns = conn->path.liveness.probe_deadline_ns;
+    /* Keep an earlier deadline, to be corrected later: no interval is shorter than the least. */
+    if (deadline_ns == 0 || deadline_ns > now_ns + conn->engine->config.liveness.probe_least_ns) {
+        deadline_ns = now_ns + probe_interval_ns(conn);
+        if (rawe_liveness_ask_by(&conn->path.liveness, deadline_ns)) {
+            rawe_timer_arm_by(&conn->engine->timers, &conn->timer, deadline_ns);
+        }
+    }
+}
+
+void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns)
+{
+    rawe_liveness_wait(&conn->path.liveness, now_ns);
+    rawe_conn_plan_probe(conn, now_ns);
+}
+
+void rawe_conn_correct_probe(struct rawe_conn *conn, uint64_t now_ns)
+{
+    if (conn->path.liveness.probe_deadline_ns <= now_ns &&
+        conn->handshake.state == RAWE_CONN_OPEN && !conn->tx.wants_credit) {
+        rawe_liveness_correct(&conn->path.liveness, probe_interval_ns(conn));
+    }
 }

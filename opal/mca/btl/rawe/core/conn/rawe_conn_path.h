@@ -10,6 +10,8 @@
 
 #include "rawe_conn_state.h"
 
+/* ---- routes ---- */
+
 /** Initialize the path of a new connection. It uses its preferred route, which must outlive it. */
 void rawe_conn_path_open(struct rawe_conn *conn, struct rawe_route *preferred);
 /** Address frames to the far end of this route from now on. */
@@ -25,5 +27,75 @@ uint32_t rawe_conn_preferred_payload_bytes(const struct rawe_conn *conn);
 void rawe_conn_path_fit(struct rawe_conn *conn);
 /** Set the longest payload that the peer accepts. */
 void rawe_conn_limit_payload(struct rawe_conn *conn, uint32_t payload_max_bytes);
+
+/* ---- transmission ---- */
+
+/** Return true if frames of this connection are sent in batches. */
+static inline bool rawe_conn_batch_used(const struct rawe_conn *conn)
+{
+    return conn->path.batch == RAWE_BATCH_VALID || conn->path.batch == RAWE_BATCH_VALIDATING;
+}
+/** Return the flag that the link has refused such data frames since the last flush began. */
+static inline bool *rawe_conn_link_full(const struct rawe_conn *conn)
+{
+    struct rawe_engine *engine = conn->path.via;
+    return rawe_conn_batch_used(conn) ? &engine->batches_full : &engine->link_full;
+}
+/**
+ * The link is full: continue at the next flush, behind other connections if something was
+ * transmitted. The peer's silence counts from here on, so that a link that never takes a frame is
+ * noticed.
+ */
+void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
+/** The link has refused a data frame. Other connections need not try before the next flush. */
+void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
+/** Write header and checksum of a frame whose payload is in `buffer`. Returns its length. */
+size_t rawe_frame_seal(uint8_t *buffer, const struct rawe_header *header);
+/** Seal such a frame and transmit it through `via`'s port. Returns false if the link is full. */
+bool rawe_conn_transmit_sealed(struct rawe_engine *via, uint8_t *buffer,
+                               const struct rawe_header *header);
+#include "rawe_conn_state.h"
+
+/** Number of a probe that does not travel like data, so that its answer is no evidence of loss. */
+#define RAWE_PROBE_PLAIN 0u
+/** Send a control frame to the peer's connection `peer_id`. Returns false if the link is full. */
+bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t type, uint8_t flags,
+                           uint32_t sequence, const uint8_t *payload, size_t payload_bytes);
+/** Send a control frame to the connection that the peer has named. False: link is full. */
+static inline bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t flags,
+                                              uint32_t sequence, const uint8_t *payload,
+                                              size_t payload_bytes)
+{
+    return rawe_conn_transmit_to(conn, conn->handshake.peer_id, type, flags, sequence, payload,
+                                 payload_bytes);
+}
+
+/* ---- deadlines, and the peer's silence: rawe_liveness.h ---- */
+
+/** Arm the timer for the earliest deadline. For a single new one, arming for that is enough. */
+void rawe_conn_arm(struct rawe_conn *conn);
+/** Slow path of rawe_conn_idle_deadline_ns. */
+uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn);
+/**
+ * Return when to probe a peer that owes nothing, for a reply, because we finalize or because it is
+ * said to have ended the connection; 0: never.
+ */
+static inline uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn)
+{
+    const struct rawe_engine *engine = conn->engine;
+    bool any = engine->config.liveness.idle_ns != 0 || engine->operations.in_use != 0 ||
+               rawe_conn_end_asks(&conn->end);
+    return any ? rawe_conn_idle_question_ns(conn) : 0;
+}
+/** Arm the timer for that deadline, after it has expired or before it first ran. */
+void rawe_conn_arm_idle(struct rawe_conn *conn);
+/** An operation begins now: arm the timer for the first question to its target. */
+void rawe_conn_await_reply(struct rawe_conn *conn, uint64_t now_ns);
+/** Plan a probe one interval from now, unless an earlier one is planned. */
+void rawe_conn_plan_probe(struct rawe_conn *conn, uint64_t now_ns);
+/** Frames have been transmitted: plan the probe for their acknowledgement. */
+void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns);
+/** The probe timer has expired: recompute the deadline, which frames since then have not moved. */
+void rawe_conn_correct_probe(struct rawe_conn *conn, uint64_t now_ns);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "rawe_conn_ack.h"
 #include "rawe_conn_batch.h"
-#include "rawe_conn_control.h"
+#include "rawe_conn_tx.h"
 #include "rawe_conn_end.h"
 #include "rawe_conn_record.h"
 #include "rawe_conn_send.h"
@@ -131,14 +131,6 @@ struct arrival {
     const uint8_t *end;
 };
 
-/** Send an acknowledgement in order to report credit. */
-static void report_credit(struct rawe_conn *conn)
-{
-    conn->engine->counters.credit_updates++;
-    rawe_recvwin_owe_now(&conn->rx.window);
-    rawe_conn_make_pending(conn);
-}
-
 /** Refuse a frame for lack of memory. Tells its sender once, so that it stops. */
 static void refuse(struct rawe_conn *conn)
 {
@@ -146,7 +138,7 @@ static void refuse(struct rawe_conn *conn)
     deferral->refused = deferral->refused || rawe_deferral_holds(deferral);
     if (!conn->rx.credit.refused) {
         rawe_credit_refuse(&conn->rx.credit);
-        report_credit(conn);
+        rawe_conn_report_credit(conn);
     }
 }
 
@@ -154,7 +146,7 @@ void rawe_conn_admit(struct rawe_conn *conn)
 {
     if (conn->rx.credit.refused) {
         rawe_credit_admit(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
-        report_credit(conn);
+        rawe_conn_report_credit(conn);
     }
     keep_fragmented(conn, true);
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "rma/rawe_handle.h"
-#include "rawe_conn_control.h"
+#include "rawe_conn_tx.h"
 #include "rawe_conn_send.h"
 
 /** Limit on replies queued or in flight, over all connections. Beyond it, frames are refused. */

@@ -8,7 +8,7 @@
 #define RAWE_CONN_SEND_H
 
 #include "rawe_conn_batch.h"
-#include "rawe_conn_control.h"
+#include "rawe_conn_tx.h"
 
 /**
  * What keeps a connection from sending a frame now. Up to RAWE_BLOCKED_BY_PORT, a frame may enter the

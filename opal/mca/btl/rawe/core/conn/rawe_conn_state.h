@@ -46,7 +46,7 @@ struct rawe_conn_tx {
     struct rawe_sendqueue queue;
     struct rawe_cc cc;
 
-    /* rawe_conn_control.c: the peer's credit */
+    /* rawe_conn_tx.c: the peer's credit */
     uint32_t peer_credit;      /**< 0: nothing may be sent until the peer grants some */
     uint32_t ack_requested;    /**< frames before this one have asked for an acknowledgement */
     bool wants_credit;         /**< something could not be sent for lack of credit */
@@ -55,7 +55,7 @@ struct rawe_conn_tx {
     uint64_t credit_wanted_ns; /**< since when there was something to send, without credit */
     uint64_t no_credit_ns;     /**< when the peer last refused frames that had arrived; 0: never */
 
-    /* rawe_conn.c */
+    /* objects */
     struct rawe_order_member ordered; /**< among the connections to the process */
 
     /* rawe_balance.c */
@@ -79,9 +79,7 @@ struct rawe_conn_rx {
     struct rawe_sliced *sliced;       /**< a frame that comes in slices; allocated with the first */
     struct rawe_credit_member credit; /**< its share of the credit that we advertise */
     struct rawe_grants_member grant;  /**< ... while several peers have more to send */
-
-    /* rawe_conn_control.c: delayed acknowledgements */
-    struct rawe_link owing; /**< in the engine's list, or in none */
+    struct rawe_link owing; /**< delayed acknowledgements: in the engine's list, or in none */
 };
 
 /** Where frames go, and what is known of the way and of the peer at its end. */
@@ -152,10 +150,8 @@ struct rawe_conn {
     struct rawe_peer *peer;
     uint8_t lane; /**< enum rawe_lane */
 
-    /* rawe_conn_control.c: its turn in a round */
-    struct rawe_link pending; /**< in the engine's list `pending` or `flushing`, or in none */
-
     /* objects, each written by its own functions */
+    struct rawe_link pending; /**< in the engine's list `pending` or `flushing`, or in none */
     struct rawe_handshake handshake;
     struct rawe_conn_tx tx;
     struct rawe_conn_path path;
@@ -163,6 +159,14 @@ struct rawe_conn {
     struct rawe_conn_end end;
     struct rawe_timer timer; /**< earliest of the deadlines */
 };
+
+/** Have rawe_conn_flush called at the end of the round, or at the next progress call. */
+static inline void rawe_conn_make_pending(struct rawe_conn *conn)
+{
+    if (!rawe_list_has(&conn->pending)) {
+        rawe_list_append(&conn->engine->pending, &conn->pending);
+    }
+}
 
 /** Return true if nothing is queued or in the window. */
 static inline bool rawe_conn_idle(const struct rawe_conn *conn)

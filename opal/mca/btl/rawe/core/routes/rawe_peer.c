@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_peer.h"
 #include "conn/rawe_conn_connect.h"
-#include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_tx.h"
 #include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn_record.h"
 #include "conn/rawe_conn_send.h"

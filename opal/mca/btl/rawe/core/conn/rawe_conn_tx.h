@@ -1,0 +1,168 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The sending half of a connection: the peer's credit, frames on their way into and out of the send
+ * window, the order of messages, and the completion of sends.
+ */
+#ifndef RAWE_CONN_TX_H
+#define RAWE_CONN_TX_H
+
+#include "rawe_conn_path.h"
+#include "rawe_conn_rx.h"
+
+/* ---- the peer's credit ---- */
+
+/** Sends wait without credit, and nothing is in flight: probe for it, unless one was just sent. */
+void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns);
+/** Slow path of rawe_conn_note_credit. */
+void rawe_conn_note_no_credit(struct rawe_conn_tx *tx, bool answers, bool refused, uint64_t now_ns);
+/** Take the peer's credit. `answers`: to a probe; `progress`: it acknowledges something new. */
+static inline void rawe_conn_note_credit(struct rawe_conn_tx *tx, uint32_t credit, bool answers,
+                                         bool refused, bool progress, uint64_t now_ns)
+{
+    tx->peer_credit = credit;
+    if (progress) {
+        tx->credit_refusals = 0;
+    }
+    if (credit != 0) {
+        tx->wants_credit = false;
+    } else {
+        rawe_conn_note_no_credit(tx, answers, refused, now_ns);
+    }
+}
+/** Send nothing until the peer grants credit again: it may have ended the connection. */
+static inline void rawe_conn_revoke_credit(struct rawe_conn_tx *tx)
+{
+    tx->peer_credit = 0;
+}
+/** Nothing waits for credit any more. */
+static inline void rawe_conn_want_no_credit(struct rawe_conn_tx *tx)
+{
+    tx->wants_credit = false;
+}
+/** Start a new life of the connection: the peer's credit is unknown. */
+void rawe_conn_credit_reset(struct rawe_conn *conn);
+/** Record whether the newest frame told the peer that there is more to send. */
+static inline void rawe_conn_report_more(struct rawe_conn_tx *tx, bool more)
+{
+    tx->reported_more = more;
+}
+
+/* ---- use of the send window: room, entry, transmission ---- */
+
+/** Return how many frames may be in flight: the lower of the network's and the peer's limit. */
+static inline uint32_t rawe_conn_in_flight_limit(const struct rawe_conn_tx *tx)
+{
+    uint32_t limit = rawe_cc_limit(&tx->cc);
+    return limit < tx->peer_credit ? limit : tx->peer_credit;
+}
+/** Return how many more frames may be sent now. */
+static inline uint32_t rawe_conn_window_room(const struct rawe_conn_tx *tx)
+{
+    uint32_t allowed = rawe_conn_in_flight_limit(tx);
+    uint32_t in_flight = tx->window.in_flight;
+    return in_flight < allowed ? allowed - in_flight : 0;
+}
+/** Return true if the peer may have refused it: it was sent before the latest such report. */
+static inline bool rawe_conn_was_refused(const struct rawe_conn_tx *tx,
+                                         const struct rawe_txframe *frame)
+{
+    return rawe_txframe_sent_ns(frame) <= tx->no_credit_ns;
+}
+/** Give a frame the next sequence numbers. It is WAITING until the link has taken it. */
+void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame);
+/** Build the header of a frame's segments from `index` on; `count` frames leave together. */
+static inline struct rawe_header rawe_conn_header(struct rawe_conn *conn,
+                                                  const struct rawe_txframe *frame, uint32_t index,
+                                                  uint32_t count, size_t payload_bytes)
+{
+    bool again = (frame->sent >> index & 1) != 0;
+    bool bulk = conn->lane == RAWE_LANE_BULK;
+    bool more = bulk && (conn->tx.queue.first != NULL || conn->tx.window.to_transmit > count);
+    rawe_conn_report_more(&conn->tx, more);
+    return (struct rawe_header){
+        .type = bulk ? RAWE_FRAME_BULK : RAWE_FRAME_DATA,
+        .flags =
+            (uint8_t)(frame->flags | (again ? RAWE_FLAG_RESENT : 0) | (more ? RAWE_FLAG_MORE : 0)),
+        .port = conn->path.peer_port,
+        .key = conn->path.peer_key,
+        .connection_id = conn->handshake.peer_id,
+        .sequence = frame->sequence + index,
+        .acknowledgement = conn->rx.window.next,
+        .payload_bytes = (uint16_t)payload_bytes,
+        .credit = rawe_conn_advertise(conn),
+    };
+}
+/** Write headers and checksum of a plain frame, the last of `count` that leave together. */
+void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t count);
+/** Describe a frame to the link. */
+static inline void rawe_conn_view(struct rawe_txframe *frame, struct rawe_frame *view)
+{
+    view->len_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes + RAWE_CHECKSUM_BYTES;
+    if (frame->external_count == 0) {
+        view->pieces[0] = (struct rawe_bytes){frame->buffer, view->len_bytes};
+        view->piece_count = 1;
+        return;
+    }
+    view->pieces[0] = (struct rawe_bytes){frame->buffer, frame->buffer_bytes};
+    view->piece_count = 2 + frame->external_count;
+    for (uint32_t i = 0; i < frame->external_count; i++) {
+        view->pieces[1 + i] = frame->external[i];
+    }
+    view->pieces[1 + frame->external_count] =
+        (struct rawe_bytes){frame->checksum, RAWE_CHECKSUM_BYTES};
+}
+/** The link has taken segments of a frame in the window. */
+static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *frame,
+                                  uint64_t segments, uint64_t now_ns)
+{
+    struct rawe_counters *counters = &conn->engine->counters;
+    if (__builtin_expect(frame->sent == 0, 1)) {
+        counters->frames_sent += rawe_sendwin_count(segments);
+    } else {
+        uint32_t again = rawe_sendwin_count(segments & frame->sent);
+        counters->frames_sent += rawe_sendwin_count(segments) - again;
+        counters->frames_resent += again;
+        if (again != 0) {
+            rawe_reorder_resent(&conn->tx.reorder);
+        }
+    }
+    /* The clock may have advanced in a callback: a frame sent later must not look older. */
+    uint64_t newest_ns = conn->engine->now_ns;
+    rawe_sendwin_sent(&conn->tx.window, frame, segments, now_ns > newest_ns ? now_ns : newest_ns);
+}
+
+/* ---- order over the connections to a process: send/rawe_order.h ---- */
+
+/** Slow path of rawe_conn_must_wait. */
+bool rawe_conn_limit_reached(const struct rawe_conn *conn, uint64_t number);
+/** Return true if a message must wait for earlier ones to the process; they wake the connection. */
+static inline bool rawe_conn_must_wait(const struct rawe_conn *conn, uint64_t number)
+{
+    return !rawe_order_allows(conn->tx.ordered.order, number) &&
+           rawe_conn_limit_reached(conn, number);
+}
+/** Slow path of rawe_conn_note_progress. */
+void rawe_conn_go_on_all(const struct rawe_conn *conn);
+/** Messages have been acknowledged or given up: others to the process may be sent now. */
+static inline void rawe_conn_note_progress(const struct rawe_conn *conn)
+{
+    if (__builtin_expect(conn->tx.ordered.order->waits, 0)) {
+        rawe_conn_go_on_all(conn);
+    }
+}
+
+/* ---- completing sends ---- */
+
+/** Call `done` of each send. It may send again, so the connection must be consistent here. */
+void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list,
+                        enum rawe_status status);
+/** Free a frame that has left the window. Appends the sends that it completes. */
+void rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame,
+                       struct rawe_sends *complete);
+/** Release the frames wholly before `acknowledgement`. Returns the sends that they complete. */
+struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t acknowledgement);
+/** Empty the window, and the queue if `queue_too`. Returns the sends, still to be completed. */
+struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too);
+
+#endif
