@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "rawe_conn_connect.h"
-#include "send/rawe_coalesce.h"
 
 /*
  * Coalescing: short messages, or records, share a frame.
@@ -22,24 +21,51 @@
  * nothing is held back: the first messages of a burst are sent at once.
  */
 
-/** From this many messages in a frame, coalescing was measured to take less time than batches. */
-#define WELL_COALESCED 3u
-
-/** Return the largest payload that fits both a large frame's buffer and a frame to this peer. */
-static uint32_t coalesce_limit(const struct rawe_conn *conn)
+/** Copy one more message or record into a frame; it fits. */
+static inline void copy_fragment(struct rawe_txframe *frame, const struct rawe_fragment *fragment,
+                                 const void *first, size_t first_bytes, const void *second,
+                                 size_t second_bytes)
 {
-    uint32_t buffer_bytes = (uint32_t)conn->engine->frames.large_bytes;
-    return conn->path.payload_max_bytes < buffer_bytes ? conn->path.payload_max_bytes
-                                                       : buffer_bytes;
+    size_t begin = rawe_fragment_pad(frame->payload_bytes);
+    uint8_t *payload = frame->buffer + RAWE_PAYLOAD_OFFSET;
+    memset(payload + frame->payload_bytes, 0, begin - frame->payload_bytes);
+    uint8_t *out = payload + begin;
+    out += rawe_fragment_encode(out, fragment);
+    if (first_bytes != 0) {
+        memcpy(out, first, first_bytes);
+    }
+    if (second_bytes != 0) {
+        memcpy(out + first_bytes, second, second_bytes);
+    }
+    frame->payload_bytes = (uint32_t)(out - payload + first_bytes + second_bytes);
+    frame->buffer_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes;
 }
 
-/** Return an empty frame for `bytes` of payload, and others if `more`. NULL: no frame is free. */
-static inline struct rawe_txframe *take_frame(struct rawe_conn *conn, size_t bytes, bool more)
+/**
+ * Copy one more send into a frame; it fits. A PUT, which is in no list, is linked to the frame, and
+ * complete when that leaves.
+ */
+static void copy_send(struct rawe_txframe *frame, struct rawe_send *send)
 {
-    if (more && bytes < coalesce_limit(conn)) {
-        bytes = coalesce_limit(conn);
+    const struct rawe_bytes *pieces = send->pieces;
+    size_t first_bytes = pieces[0].len_bytes;
+    size_t second_bytes = send->piece_count == 2 ? pieces[1].len_bytes : 0;
+    const struct rawe_fragment fragment = {
+        .kind = send->kind,
+        .tag = send->tag,
+        .data_bytes = (uint16_t)(first_bytes + second_bytes),
+        .id = send->handle_index, /* this and the following: of records */
+        .key = send->handle_key,
+        .offset = send->offset,
+    };
+    copy_fragment(frame, &fragment, pieces[0].base, first_bytes, pieces[1].base, second_bytes);
+    if (send->kind == RAWE_FRAGMENT_PUT) {
+        send->total_bytes = send->framed_bytes = first_bytes;
+        send->frames = 1;
+        send->fragmented = send->to_report = false;
+        send->next = frame->send;
+        frame->send = send;
     }
-    return rawe_txframe_take(&conn->engine->frames, bytes);
 }
 
 /** Return true if a message, or `record`, fits into a frame, which must hold the same kind. */
@@ -50,7 +76,7 @@ static bool fits(const struct rawe_conn *conn, const struct rawe_txframe *frame,
     bool holds_records = frame->buffer[RAWE_PAYLOAD_OFFSET] != RAWE_FRAGMENT_MESSAGE;
     return holds_records == record &&
            rawe_fragment_pad(frame->payload_bytes) + head_bytes + data_bytes <=
-               coalesce_limit(conn);
+               rawe_conn_coalesce_limit(conn);
 }
 
 bool rawe_conn_record_joins(const struct rawe_conn *conn, size_t data_bytes)
@@ -59,16 +85,12 @@ bool rawe_conn_record_joins(const struct rawe_conn *conn, size_t data_bytes)
            fits(conn, conn->tx.window.held, true, data_bytes);
 }
 
-bool rawe_conn_coalesce_poor(const struct rawe_conn *conn, size_t data_bytes)
-{
-    return WELL_COALESCED * (data_bytes + RAWE_FRAGMENT_MESSAGE_BYTES) > coalesce_limit(conn);
-}
-
 /** Return true if a message of this length should be held back for others to join it. */
 static bool message_waits(const struct rawe_conn *conn, size_t data_bytes)
 {
     uint32_t from = conn->engine->config.coalesce_from_frames;
-    return from != 0 && conn->tx.window.in_flight >= from && data_bytes < coalesce_limit(conn) / 2;
+    return from != 0 && conn->tx.window.in_flight >= from &&
+           data_bytes < rawe_conn_coalesce_limit(conn) / 2;
 }
 
 /**
@@ -79,7 +101,8 @@ static bool message_waits(const struct rawe_conn *conn, size_t data_bytes)
  */
 static bool record_waits(const struct rawe_conn *conn, const struct rawe_send *send)
 {
-    if (!rawe_conn_may_hold_back(conn) || send->pieces[0].len_bytes >= coalesce_limit(conn) / 2) {
+    if (!rawe_conn_may_hold_back(conn) ||
+        send->pieces[0].len_bytes >= rawe_conn_coalesce_limit(conn) / 2) {
         return false;
     }
     return send->kind == RAWE_FRAGMENT_REPLY ||
@@ -125,7 +148,9 @@ static struct rawe_txframe *frame_copies(struct rawe_conn *conn, struct rawe_sen
     bool records = rawe_fragment_is_record(send->kind);
     size_t bytes =
         send->total_bytes + (records ? RAWE_FRAGMENT_PUT_BYTES : RAWE_FRAGMENT_MESSAGE_BYTES);
-    struct rawe_txframe *frame = take_frame(conn, bytes, is_copied(conn, send->next));
+    struct rawe_txframe *frame =
+        rawe_txframe_take(&conn->engine->frames,
+                          is_copied(conn, send->next) ? rawe_conn_coalesce_limit(conn) : bytes);
     if (frame == NULL) {
         rawe_conn_make_pending(conn); /* retry when a frame is free */
         return NULL;
@@ -134,7 +159,7 @@ static struct rawe_txframe *frame_copies(struct rawe_conn *conn, struct rawe_sen
     do {
         conn->engine->counters.messages_coalesced += frame->payload_bytes != 0;
         (void)rawe_sendqueue_framed(&conn->tx.queue, send->total_bytes);
-        rawe_coalesce_send(frame, send);
+        copy_send(frame, send);
         if (send->kind != RAWE_FRAGMENT_PUT) {
             rawe_sends_append(copied, send);
         }
@@ -312,8 +337,7 @@ static unsigned collect(struct rawe_conn *conn, struct rawe_txframe *frame, uint
 {
     unsigned count = 0;
     do {
-        rawe_conn_write_header(conn, frame, count + 1);
-        rawe_conn_view(frame, &views[count]);
+        rawe_conn_finish_frame(conn, frame, count + 1, &views[count]);
         frames[count++] = frame;
         if (count == ROUND_FRAMES || count == room) {
             return count;
@@ -458,8 +482,7 @@ static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame,
         rawe_conn_put_off(conn, false, time_of(conn, now_ns));
         return false;
     }
-    rawe_conn_write_header(conn, frame, 1);
-    rawe_conn_view(frame, &view);
+    rawe_conn_finish_frame(conn, frame, 1, &view);
     bool taken = engine->output.transmit(engine->output.context, &view, 1) == 1;
     now_ns = time_of(conn, now_ns);
     if (!taken) {
@@ -547,11 +570,16 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
 {
     struct rawe_engine *engine = conn->engine;
     size_t data_bytes = first_bytes + second_bytes;
+    const struct rawe_fragment fragment = {
+        .kind = RAWE_FRAGMENT_MESSAGE,
+        .tag = tag,
+        .data_bytes = (uint16_t)data_bytes,
+    };
     if (must_wait(conn)) {
         return RAWE_STATUS_BUSY;
     }
     if (conn->tx.window.held != NULL && fits(conn, conn->tx.window.held, false, data_bytes)) {
-        rawe_coalesce_message(conn->tx.window.held, tag, first, first_bytes, second, second_bytes);
+        copy_fragment(conn->tx.window.held, &fragment, first, first_bytes, second, second_bytes);
         conn->tx.ordered.order->next++;
         count_send(&engine->counters, RAWE_FRAGMENT_MESSAGE, data_bytes);
         engine->counters.messages_coalesced++;
@@ -576,14 +604,16 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
         return RAWE_STATUS_BUSY;
     }
     bool hold = message_waits(conn, data_bytes);
-    struct rawe_txframe *frame = take_frame(conn, RAWE_FRAGMENT_MESSAGE_BYTES + data_bytes, hold);
+    struct rawe_txframe *frame =
+        rawe_txframe_take(&engine->frames, hold ? rawe_conn_coalesce_limit(conn)
+                                                : RAWE_FRAGMENT_MESSAGE_BYTES + data_bytes);
     if (frame == NULL) {
         return RAWE_STATUS_BUSY;
     }
     assert(data_bytes <= engine->config.copy_max_bytes &&
            data_bytes <= rawe_conn_frame_message_bytes(conn));
     frame->number = conn->tx.ordered.order->next++;
-    rawe_coalesce_message(frame, tag, first, first_bytes, second, second_bytes);
+    copy_fragment(frame, &fragment, first, first_bytes, second, second_bytes);
     if (!launch(conn, frame, hold, blocked, TIME_UNREAD)) {
         return RAWE_STATUS_BUSY;
     }
@@ -601,7 +631,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     }
     if (conn->tx.window.held != NULL) {
         if (rawe_conn_record_joins(conn, send->pieces[0].len_bytes)) {
-            rawe_coalesce_send(conn->tx.window.held, send);
+            copy_send(conn->tx.window.held, send);
             count_send(&engine->counters, send->kind, send->pieces[0].len_bytes);
             if (send->kind == RAWE_FRAGMENT_ATOMIC) {
                 send_coalesced(conn, now_ns);
@@ -614,12 +644,15 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     size_t bytes = RAWE_FRAGMENT_PUT_BYTES + send->pieces[0].len_bytes;
     /* Otherwise the caller queues it, which requests credit if necessary. */
     enum rawe_blocked_by blocked = rawe_conn_blocked_by(conn);
-    struct rawe_txframe *frame = may_go_alone(conn, blocked) ? take_frame(conn, bytes, hold) : NULL;
+    struct rawe_txframe *frame =
+        may_go_alone(conn, blocked)
+            ? rawe_txframe_take(&engine->frames, hold ? rawe_conn_coalesce_limit(conn) : bytes)
+            : NULL;
     if (frame == NULL) {
         return RAWE_STATUS_BUSY;
     }
     frame->number = 0;
-    rawe_coalesce_send(frame, send);
+    copy_send(frame, send);
     if (!hold && frame->send != NULL) {
         frame->flags |= RAWE_FLAG_ACK_NOW; /* the caller awaits its completion */
     }

@@ -44,8 +44,23 @@ static inline enum rawe_blocked_by rawe_conn_blocked_by(const struct rawe_conn *
 /** Return true if a record with `data_bytes` of data would join others in a held-back frame. */
 bool rawe_conn_record_joins(const struct rawe_conn *conn, size_t data_bytes);
 
+/** Return the largest payload that fits both a large frame's buffer and a frame to this peer. */
+static inline uint32_t rawe_conn_coalesce_limit(const struct rawe_conn *conn)
+{
+    uint32_t buffer_bytes = (uint32_t)conn->engine->frames.large_bytes;
+    return conn->path.payload_max_bytes < buffer_bytes ? conn->path.payload_max_bytes
+                                                       : buffer_bytes;
+}
+
+/** From this many messages in a frame, coalescing was measured to take less time than batches. */
+#define RAWE_CONN_WELL_COALESCED 3u
+
 /** Return true if so few messages of this length share a frame that a batch suits them better. */
-bool rawe_conn_coalesce_poor(const struct rawe_conn *conn, size_t data_bytes);
+static inline bool rawe_conn_coalesce_poor(const struct rawe_conn *conn, size_t data_bytes)
+{
+    return RAWE_CONN_WELL_COALESCED * (data_bytes + RAWE_FRAGMENT_MESSAGE_BYTES) >
+           rawe_conn_coalesce_limit(conn);
+}
 
 /**
  * Send a message of at most copy_max_bytes and one frame, by copying it. BUSY: use rawe_conn_send.

@@ -66,13 +66,13 @@ void rawe_conn_credit_reset(struct rawe_conn *conn)
 /** Even in a small window, not every frame requests an acknowledgement. */
 #define REQUEST_LEAST_FRAMES 2u
 
-/**
+/*
  * Request an acknowledgement with each quarter of the window, so that it slides in time, but not
  * while half of it is free. If more is queued, count a whole batch: it may fill a small window.
  */
-static inline void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame)
+void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
-    const struct rawe_sendwin *window = &conn->tx.window;
+    struct rawe_sendwin *window = &conn->tx.window;
     uint32_t more = conn->tx.queue.first != NULL ? frame->segments - 1u : 0;
     uint32_t limit = rawe_conn_in_flight_limit(&conn->tx);
     uint32_t part = limit / 4;
@@ -82,26 +82,34 @@ static inline void request_ack(struct rawe_conn *conn, struct rawe_txframe *fram
         frame->flags |= RAWE_FLAG_ACK_NOW;
         conn->tx.ack_requested = window->next + more;
     }
+    rawe_sendwin_enter(window, frame);
 }
 
-void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame)
+void rawe_conn_finish_frame(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t count,
+                            struct rawe_frame *view)
 {
-    request_ack(conn, frame);
-    rawe_sendwin_enter(&conn->tx.window, frame);
-}
-
-void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t count)
-{
+    uint8_t *buffer = frame->buffer;
+    uint32_t buffer_bytes = frame->buffer_bytes;
+    uint32_t external_count = frame->external_count;
     struct rawe_header header = rawe_conn_header(conn, frame, 0, count, frame->payload_bytes);
-    memcpy(frame->buffer, conn->path.eth_header, RAWE_ETH_HEADER_BYTES);
-    rawe_header_encode(frame->buffer + RAWE_ETH_HEADER_BYTES, &header);
-    uint32_t crc = rawe_crc32c(0, frame->buffer + RAWE_ETH_HEADER_BYTES,
-                               frame->buffer_bytes - RAWE_ETH_HEADER_BYTES);
-    for (uint32_t i = 0; i < frame->external_count; i++) {
-        crc = rawe_crc32c(crc, frame->external[i].base, frame->external[i].len_bytes);
+    memcpy(buffer, conn->path.eth_header, RAWE_ETH_HEADER_BYTES);
+    rawe_header_encode(buffer + RAWE_ETH_HEADER_BYTES, &header);
+    uint32_t crc =
+        rawe_crc32c(0, buffer + RAWE_ETH_HEADER_BYTES, buffer_bytes - RAWE_ETH_HEADER_BYTES);
+    view->len_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes + RAWE_CHECKSUM_BYTES;
+    view->pieces[0] = (struct rawe_bytes){buffer, view->len_bytes};
+    view->piece_count = 1;
+    if (external_count == 0) {
+        rawe_checksum_encode(buffer + buffer_bytes, crc);
+        return;
     }
-    rawe_checksum_encode(
-        frame->external_count == 0 ? frame->buffer + frame->buffer_bytes : frame->checksum, crc);
+    view->pieces[0].len_bytes = buffer_bytes;
+    for (uint32_t i = 0; i < external_count; i++) {
+        crc = rawe_crc32c(crc, frame->external[i].base, frame->external[i].len_bytes);
+        view->pieces[view->piece_count++] = frame->external[i];
+    }
+    rawe_checksum_encode(frame->checksum, crc);
+    view->pieces[view->piece_count++] = (struct rawe_bytes){frame->checksum, RAWE_CHECKSUM_BYTES};
 }
 
 /* ---- message order across the connections to a process: send/rawe_order.h ---- */

@@ -93,25 +93,12 @@ static inline struct rawe_header rawe_conn_header(struct rawe_conn *conn,
         .credit = rawe_conn_advertise(conn),
     };
 }
-/** Write headers and checksum of a plain frame, the last of `count` that leave together. */
-void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t count);
-/** Describe a frame to the link. */
-static inline void rawe_conn_view(struct rawe_txframe *frame, struct rawe_frame *view)
-{
-    view->len_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes + RAWE_CHECKSUM_BYTES;
-    if (frame->external_count == 0) {
-        view->pieces[0] = (struct rawe_bytes){frame->buffer, view->len_bytes};
-        view->piece_count = 1;
-        return;
-    }
-    view->pieces[0] = (struct rawe_bytes){frame->buffer, frame->buffer_bytes};
-    view->piece_count = 2 + frame->external_count;
-    for (uint32_t i = 0; i < frame->external_count; i++) {
-        view->pieces[1 + i] = frame->external[i];
-    }
-    view->pieces[1 + frame->external_count] =
-        (struct rawe_bytes){frame->checksum, RAWE_CHECKSUM_BYTES};
-}
+/**
+ * Write headers and checksum of a plain frame, the last of `count` that leave together, and describe
+ * it to the link.
+ */
+void rawe_conn_finish_frame(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t count,
+                            struct rawe_frame *view);
 /** The link has taken segments of a frame in the window. */
 static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *frame,
                                   uint64_t segments, uint64_t now_ns)

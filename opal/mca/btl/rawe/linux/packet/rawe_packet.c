@@ -371,25 +371,22 @@ static void add(uint64_t *counter, uint64_t by)
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + by, __ATOMIC_RELAXED);
 }
 
-static ssize_t send_frame(int fd, const struct rawe_frame *frame)
-{
-    if (frame->piece_count == 1) {
-        return send(fd, frame->pieces[0].base, frame->pieces[0].len_bytes, MSG_DONTWAIT);
-    }
-    const struct msghdr message = {
-        .msg_iov = (struct iovec *)(uintptr_t)frame->pieces,
-        .msg_iovlen = frame->piece_count,
-    };
-    return sendmsg(fd, &message, MSG_DONTWAIT);
-}
-
 static unsigned packet_transmit(void *context, const struct rawe_frame *frames, unsigned count)
 {
     struct rawe_packet *packet = context;
     unsigned taken = 0;
 
     while (taken < count) {
-        if (send_frame(packet->port.fd, &frames[taken]) >= 0) {
+        const struct rawe_bytes *pieces = frames[taken].pieces;
+        const struct msghdr message = {
+            .msg_iov = (struct iovec *)(uintptr_t)pieces,
+            .msg_iovlen = frames[taken].piece_count,
+        };
+        const ssize_t sent_bytes =
+            frames[taken].piece_count == 1
+                ? send(packet->port.fd, pieces[0].base, pieces[0].len_bytes, MSG_DONTWAIT)
+                : sendmsg(packet->port.fd, &message, MSG_DONTWAIT);
+        if (sent_bytes >= 0) {
             add(&packet->counters.frames_sent, 1);
             taken++;
             continue;
