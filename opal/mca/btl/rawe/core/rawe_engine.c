@@ -328,75 +328,51 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
     }
 }
 
-/** Return true if a decoded header is for this process. Else count the reason. */
-static inline bool is_ours(struct rawe_engine *engine, const struct rawe_header *header,
-                           enum rawe_decode_result decoded)
+/** Count the reason why a frame is dropped. A header that could be decoded names another process. */
+static void count_dropped(struct rawe_counters *counters, enum rawe_decode_result decoded)
 {
-    struct rawe_counters *counters = &engine->counters;
     switch (decoded) {
     case RAWE_DECODE_OK:
+        counters->dropped_key++;
         break;
     case RAWE_DECODE_SHORT:
         counters->dropped_short++;
-        return false;
+        break;
     case RAWE_DECODE_VERSION:
         counters->dropped_version++;
-        return false;
+        break;
     case RAWE_DECODE_TYPE:
         counters->dropped_type++;
-        return false;
+        break;
     case RAWE_DECODE_LENGTH:
         counters->dropped_length++;
-        return false;
-    }
-    if (header->port != engine->config.port || header->key != engine->config.key) {
-        counters->dropped_key++;
-        return false;
-    }
-    return true;
-}
-
-static inline bool checksum_right(const struct rawe_header *header, const uint8_t *frame,
-                                  size_t len_bytes)
-{
-    size_t covered_bytes = RAWE_HEADER_BYTES + (size_t)header->payload_bytes;
-    return len_bytes >= covered_bytes + RAWE_CHECKSUM_BYTES &&
-           rawe_checksum_decode(frame + covered_bytes) == rawe_crc32c(0, frame, covered_bytes);
-}
-
-/** Hand a frame or packet of a batch to its connection. */
-static inline void receive(struct rawe_conn *conn, const struct rawe_header *header,
-                           const uint8_t *payload, const struct rawe_batch *batch, uint64_t now_ns)
-{
-    if (batch != NULL) {
-        rawe_conn_receive_batch(conn, batch, now_ns);
-    } else {
-        rawe_conn_receive(conn, header, payload, now_ns);
+        break;
     }
 }
 
 /**
- * Dispatch a frame that arrived by another route between the two processes than its connection
- * uses, perhaps for a connection of another engine. Not inlined, to keep the usual path short.
+ * Pass on a frame that arrived by another route between the two processes than its connection uses,
+ * perhaps for a connection of another engine. False: by no route, so it is dropped. Not inlined, to
+ * keep the usual path short.
  */
-__attribute__((noinline)) static void dispatch_elsewhere(
-    struct rawe_engine *engine, const uint8_t *source_mac, const struct rawe_header *header,
-    const uint8_t *payload, const struct rawe_batch *batch, uint64_t now_ns)
+__attribute__((noinline)) static bool pass_on(struct rawe_engine *engine, struct rawe_conn *conn,
+                                              const uint8_t *source_mac,
+                                              const struct rawe_header *header,
+                                              const uint8_t *payload, uint64_t now_ns)
 {
-    struct rawe_conn *conn = rawe_conn_table_find(engine->table, header->connection_id);
     struct rawe_engine *owner = conn->engine;
     struct rawe_route *route = route_of(engine, conn, header, payload, source_mac);
     if (route == NULL) {
         engine->counters.dropped_source++;
-        return;
+        return false;
     }
-    now_ns = rawe_engine_time(owner, now_ns);
+    (void)rawe_engine_time(owner, now_ns);
     rawe_engine_arriving(owner, engine->arrived_ns);
     engine->probes_passed_on += header->type == RAWE_FRAME_PROBE;
     if (header->type != RAWE_FRAME_ACK && header->type != RAWE_FRAME_CLOSE) {
         rawe_conn_path_asked(conn, route);
     }
-    receive(conn, header, payload, batch, now_ns);
+    return true;
 }
 
 /** Dispatch a frame for this process, with a batch header or without. */
@@ -410,10 +386,18 @@ static inline void dispatch(struct rawe_engine *engine, const uint8_t *source_ma
             answer_closed(engine, header, source_mac, payload);
         }
         engine->counters.dropped_connection++;
-    } else if (!is_predicted(engine, conn, source_mac)) {
-        dispatch_elsewhere(engine, source_mac, header, payload, batch, now_ns);
+        return;
+    }
+    if (!is_predicted(engine, conn, source_mac)) {
+        if (!pass_on(engine, conn, source_mac, header, payload, now_ns)) {
+            return;
+        }
+        now_ns = conn->engine->now_ns;
+    }
+    if (batch != NULL) {
+        rawe_conn_receive_batch(conn, batch, now_ns);
     } else {
-        receive(conn, header, payload, batch, now_ns);
+        rawe_conn_receive(conn, header, payload, now_ns);
     }
 }
 
@@ -429,10 +413,15 @@ void rawe_engine_receive(struct rawe_engine *engine, const uint8_t *frame, size_
         return;
     }
     len_bytes -= RAWE_ETH_HEADER_BYTES;
-    if (!is_ours(engine, &header, rawe_header_decode(&header, bytes, len_bytes))) {
+    enum rawe_decode_result decoded = rawe_header_decode(&header, bytes, len_bytes);
+    if (decoded != RAWE_DECODE_OK || header.port != engine->config.port ||
+        header.key != engine->config.key) {
+        count_dropped(&engine->counters, decoded);
         return;
     }
-    if (!checksum_right(&header, bytes, len_bytes)) {
+    size_t covered_bytes = RAWE_HEADER_BYTES + (size_t)header.payload_bytes;
+    if (len_bytes < covered_bytes + RAWE_CHECKSUM_BYTES ||
+        rawe_checksum_decode(bytes + covered_bytes) != rawe_crc32c(0, bytes, covered_bytes)) {
         engine->counters.dropped_checksum++;
     } else if (header.type == RAWE_FRAME_CONNECT) {
         receive_connect(engine, &header, source_mac, bytes + RAWE_HEADER_BYTES, now_ns);
@@ -467,7 +456,10 @@ void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source
     struct rawe_batch batch;
     struct rawe_header *header = &batch.header;
     now_ns = rawe_engine_time(engine, now_ns);
-    if (!is_ours(engine, header, rawe_batch_decode(&batch, head, head_bytes, data_bytes))) {
+    enum rawe_decode_result decoded = rawe_batch_decode(&batch, head, head_bytes, data_bytes);
+    if (decoded != RAWE_DECODE_OK || header->port != engine->config.port ||
+        header->key != engine->config.key) {
+        count_dropped(&engine->counters, decoded);
         return;
     }
     if (header->type == RAWE_FRAME_BULK) {

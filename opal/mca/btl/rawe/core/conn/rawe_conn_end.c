@@ -105,6 +105,17 @@ void rawe_conn_report_loss(struct rawe_conn *conn)
     }
 }
 
+void rawe_conn_owe_nothing(struct rawe_conn *conn)
+{
+    struct rawe_engine *engine = conn->engine;
+    rawe_recvwin_stop(&conn->rx.window);
+    rawe_grants_forget(&conn->path.into->pull.grants, &conn->rx.grant);
+    rawe_list_remove(&conn->rx.owing);
+    if (rawe_list_empty(&engine->owing)) {
+        rawe_timer_cancel(&engine->timers, &engine->owing_timer);
+    }
+}
+
 void rawe_conn_fail(struct rawe_conn *conn, enum rawe_failure failure, uint64_t silent_ns)
 {
     struct rawe_engine *engine = conn->engine;

@@ -88,6 +88,8 @@ enum rawe_failure {
     RAWE_FAILURE_GIVEN_UP,  /**< the peer has given us up: tell the owner */
 };
 
+/** The connection ends: owe no acknowledgement, and expect no more frames. */
+void rawe_conn_owe_nothing(struct rawe_conn *conn);
 /** Fail the connection for good, and its sends. The owner may close it when it is told. */
 void rawe_conn_fail(struct rawe_conn *conn, enum rawe_failure failure, uint64_t silent_ns);
 

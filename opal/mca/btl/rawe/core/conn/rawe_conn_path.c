@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/rawe_crc32c.h"
-#include "rawe_conn_rx.h"
 
 /* ---- routes ---- */
 

@@ -30,6 +30,16 @@ void rawe_conn_limit_payload(struct rawe_conn *conn, uint32_t payload_max_bytes)
 
 /* ---- transmission ---- */
 
+#include "rawe_conn_state.h"
+
+/** Return the credit to advertise now: frames that the peer may have in flight to us here. */
+static inline uint16_t rawe_conn_advertise(struct rawe_conn *conn)
+{
+    struct rawe_pull *pull = &conn->path.into->pull;
+    uint16_t frames = rawe_credit_advertise(&pull->credit, conn->lane, &conn->rx.credit);
+    return conn->lane == RAWE_LANE_BULK ? rawe_grants_credit(&pull->grants, &conn->rx.grant, frames)
+                                        : frames;
+}
 /** Return true if frames of this connection are sent in batches. */
 static inline bool rawe_conn_batch_used(const struct rawe_conn *conn)
 {

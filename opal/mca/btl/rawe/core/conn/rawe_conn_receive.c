@@ -15,6 +15,68 @@
 #include "rawe_conn_record.h"
 #include "rawe_conn_send.h"
 
+/*
+ * Delayed acknowledgements. Nearly all are carried by data in time, and all wait equally long. So
+ * they share a timer and a list ordered by deadline; one that was carried stays in the list.
+ */
+
+static void append_owing(struct rawe_conn *conn)
+{
+    struct rawe_engine *engine = conn->engine;
+    rawe_list_remove(&conn->rx.owing);
+    rawe_list_append(&engine->owing, &conn->rx.owing);
+    rawe_timer_arm_by(&engine->timers, &engine->owing_timer, conn->rx.window.ack_deadline_ns);
+}
+
+/** Return the connection whose deadline is next; NULL: none. */
+static struct rawe_conn *first_owing(const struct rawe_engine *engine)
+{
+    struct rawe_link *first = rawe_list_first(&engine->owing);
+    return first == NULL ? NULL : RAWE_OWNER(first, struct rawe_conn, rx.owing);
+}
+
+/** Handle expiry of the list's timer. */
+static void owing_expired(struct rawe_timer *timer, uint64_t now_ns)
+{
+    struct rawe_engine *engine = RAWE_OWNER(timer, struct rawe_engine, owing_timer);
+    struct rawe_conn *conn;
+    while ((conn = first_owing(engine)) != NULL && conn->rx.window.ack_deadline_ns <= now_ns) {
+        rawe_list_remove(&conn->rx.owing);
+        if (rawe_recvwin_expire(&conn->rx.window, now_ns)) {
+            rawe_conn_make_pending(conn);
+        }
+    }
+    if (conn != NULL) {
+        rawe_timer_arm(&engine->timers, timer, conn->rx.window.ack_deadline_ns);
+    }
+}
+
+void rawe_conn_owing_init(struct rawe_engine *engine)
+{
+    rawe_list_init(&engine->owing);
+    rawe_timer_init(&engine->owing_timer, owing_expired);
+}
+
+void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
+{
+    bool owed = conn->rx.window.ack_deadline_ns != 0;
+    if (rawe_recvwin_owe(&conn->rx.window, at_once, conn->rx.credit.advertised,
+                         conn->engine->config.ack_delay_ns, now_ns)) {
+        rawe_conn_make_pending(conn);
+    } else if (!owed) {
+        append_owing(conn);
+    }
+}
+
+void rawe_conn_report_credit(struct rawe_conn *conn)
+{
+    conn->engine->counters.credit_updates++;
+    rawe_recvwin_owe_now(&conn->rx.window);
+    rawe_conn_make_pending(conn);
+}
+
+/* ---- delivery ---- */
+
 static void deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, size_t len_bytes)
 {
     struct rawe_engine *engine = conn->engine;
@@ -249,21 +311,16 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
     }
 }
 
-/** Return true if a frame is new. Duplicates and frames outside the window are counted. */
-static inline bool is_new(struct rawe_conn *conn, uint32_t sequence, uint64_t now_ns)
+/** Count a frame that is not new, but a duplicate or outside the window. */
+static void drop_known(struct rawe_conn *conn, uint32_t sequence, uint64_t now_ns)
 {
-    switch (rawe_recvwin_check(&conn->rx.window, sequence)) {
-    case RAWE_RECVWIN_DUPLICATE:
-        conn->engine->counters.duplicates++;
-        rawe_recvwin_note_duplicate(&conn->rx.window);
-        rawe_conn_owe_ack(conn, true, now_ns); /* the peer may have missed the first one */
-        return false;
-    case RAWE_RECVWIN_OUTSIDE:
+    if (rawe_recvwin_check(&conn->rx.window, sequence) == RAWE_RECVWIN_OUTSIDE) {
         conn->engine->counters.dropped_outside++;
-        return false;
-    default:
-        return true;
+        return;
     }
+    conn->engine->counters.duplicates++;
+    rawe_recvwin_note_duplicate(&conn->rx.window);
+    rawe_conn_owe_ack(conn, true, now_ns); /* the peer may have missed the first one */
 }
 
 /** Count the requests in a frame. False: a fragment shares a frame, and not all are records. */
@@ -300,7 +357,8 @@ static inline void receive_data(struct rawe_conn *conn, const struct rawe_header
         .payload = payload,
         .end = payload + header->payload_bytes,
     };
-    if (!is_new(conn, header->sequence, now_ns)) {
+    if (rawe_recvwin_check(&conn->rx.window, arrival.sequence) != RAWE_RECVWIN_NEW) {
+        drop_known(conn, arrival.sequence, now_ns);
         return;
     }
     if (rawe_fragment_decode(&fragment, &arrival.messages, arrival.end) != RAWE_DECODE_OK ||
@@ -351,61 +409,57 @@ static uint32_t count_new(const struct rawe_conn *conn, uint32_t sequence, uint3
 
 /* ---- frames of the connection, by type ---- */
 
-/** Return true if the connection receives, and the acknowledged frames were sent. */
-static inline bool plausible(struct rawe_conn *conn, const struct rawe_header *header)
-{
-    struct rawe_engine *engine = conn->engine;
-    if (!rawe_handshake_receives(&conn->handshake)) {
-        engine->counters.dropped_connection++;
-        return false;
-    }
-    if (header->type != RAWE_FRAME_CLOSE &&
-        rawe_sequence_before(conn->tx.window.next, header->acknowledgement)) {
-        engine->counters.dropped_ack++; /* never sent: ignore the whole frame */
-        return false;
-    }
-    if (header->type != RAWE_FRAME_CLOSE) {
-        /* If the peer sent this before it disowned the connection, the next PROBE will show it. */
-        rawe_conn_note_owned(&conn->end);
-    }
-    return true;
-}
-
 /** Return false if a callback has ended the connection's life: discard the rest of the frame. */
 static bool lives(const struct rawe_conn *conn, const struct rawe_header *header)
 {
     return conn->handshake.local_id == header->connection_id;
 }
 
-/** Process the acknowledgement in a data frame. Returns false if the frame must be discarded. */
-static inline bool carried_acknowledgement(struct rawe_conn *conn, const struct rawe_header *header,
-                                           uint64_t now_ns)
+/**
+ * Return true if the frame may be processed: the connection receives, and the acknowledged frames
+ * were sent. Processes the acknowledgement that data carries, which may end the connection's life.
+ */
+static inline bool accept_header(struct rawe_conn *conn, const struct rawe_header *header,
+                                 uint64_t now_ns)
 {
-    if (header->acknowledgement != conn->tx.window.una || conn->tx.peer_credit != header->credit) {
-        rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
+    struct rawe_engine *engine = conn->engine;
+    if (!rawe_handshake_receives(&conn->handshake)) {
+        engine->counters.dropped_connection++;
+        return false;
     }
-    return lives(conn, header);
+    if (header->type == RAWE_FRAME_CLOSE) {
+        return true;
+    }
+    if (rawe_sequence_before(conn->tx.window.next, header->acknowledgement)) {
+        engine->counters.dropped_ack++; /* never sent: ignore the whole frame */
+        return false;
+    }
+    /* If the peer sent this before it disowned the connection, the next PROBE will show it. */
+    rawe_conn_note_owned(&conn->end);
+    bool data = header->type != RAWE_FRAME_ACK && header->type != RAWE_FRAME_PROBE;
+    if (data && (header->acknowledgement != conn->tx.window.una ||
+                 conn->tx.peer_credit != header->credit)) {
+        rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
+        return lives(conn, header);
+    }
+    return true;
 }
 
 void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
                        const uint8_t *payload, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    if (!plausible(conn, header)) {
+    if (!accept_header(conn, header, now_ns)) {
         rawe_conn_answer_failed(conn, header, payload);
         return;
     }
     switch (header->type) {
     case RAWE_FRAME_DATA:
     case RAWE_FRAME_BULK:
-        if (carried_acknowledgement(conn, header, now_ns)) {
-            receive_data(conn, header, payload, now_ns);
-        }
+        receive_data(conn, header, payload, now_ns);
         break;
     case RAWE_FRAME_SLICE:
-        if (carried_acknowledgement(conn, header, now_ns)) {
-            receive_slice(conn, header, payload, now_ns);
-        }
+        receive_slice(conn, header, payload, now_ns);
         break;
     case RAWE_FRAME_ACK:
         engine->counters.acks_received++;
@@ -467,7 +521,7 @@ void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *ba
                              uint64_t now_ns)
 {
     const struct rawe_header *header = &batch->header;
-    if (!plausible(conn, header) || !carried_acknowledgement(conn, header, now_ns)) {
+    if (!accept_header(conn, header, now_ns)) {
         return;
     }
     const uint64_t arrived_ns = rawe_engine_arrival_ns(conn->engine);
@@ -476,7 +530,7 @@ void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *ba
         uint32_t sequence = header->sequence + at;
         uint32_t frames = count_new(conn, sequence, batch->frames - at);
         if (frames == 0) {
-            (void)is_new(conn, sequence, now_ns);
+            drop_known(conn, sequence, now_ns);
             at++;
             continue;
         }

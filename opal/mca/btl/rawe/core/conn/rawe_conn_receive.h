@@ -8,6 +8,12 @@
 
 #include "rawe_conn_state.h"
 
+/** Initialize an engine's list of owed acknowledgements. */
+void rawe_conn_owing_init(struct rawe_engine *engine);
+/** Owe an acknowledgement: at once, or after enough frames, or after the delay. */
+void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns);
+/** Owe an acknowledgement at the end of the round, in order to report credit. */
+void rawe_conn_report_credit(struct rawe_conn *conn);
 /** Remove the oldest entry of a deferral, which must not be empty, and deliver it. */
 void rawe_conn_deliver_first(struct rawe_deferral *deferral);
 /** Memory is free again: keep what stayed behind, and tell the peer if any of it was refused. */

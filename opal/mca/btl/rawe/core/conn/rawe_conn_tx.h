@@ -8,7 +8,6 @@
 #define RAWE_CONN_TX_H
 
 #include "rawe_conn_path.h"
-#include "rawe_conn_rx.h"
 
 /* ---- the peer's credit ---- */
 
