@@ -11,15 +11,15 @@
 #include "rawe_conn_tx.h"
 
 /**
- * What keeps a connection from sending a frame now. Up to RAWE_BLOCKED_BY_PORT, a frame may enter the
- * window.
+ * What keeps a connection from sending a frame now. In the order of the values: of several reasons
+ * the last one counts, and up to RAWE_BLOCKED_BY_PORT a frame may enter the window (may_enter).
  */
 enum rawe_blocked_by {
     RAWE_BLOCKED_BY_NOTHING,
     RAWE_BLOCKED_BY_PORT,       /**< our port's queue is full: a frame may only enter the window */
-    RAWE_BLOCKED_BY_CREDIT,     /**< the peer's */
-    RAWE_BLOCKED_BY_CONGESTION, /**< the congestion window, or the pace after losses */
     RAWE_BLOCKED_BY_WINDOW,     /**< all sequence numbers are in use */
+    RAWE_BLOCKED_BY_CONGESTION, /**< the congestion window, or the pace after losses */
+    RAWE_BLOCKED_BY_CREDIT,     /**< the peer's, which is not larger */
     RAWE_BLOCKED_BY_PEER,       /**< it has not answered our CONNECT, has closed, or has failed */
     RAWE_BLOCKED_BY_COUNT
 };
