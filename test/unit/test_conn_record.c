@@ -174,6 +174,21 @@ static bool record_put(unsigned number, void *data, size_t len_bytes, uint64_t o
     return rawe_peer_operate(&peer, &record_puts[number].operation);
 }
 
+/** Assert that a GET is complete and has the target's bytes. */
+static void record_assert_got(const struct access *access, uint64_t offset, size_t len_bytes)
+{
+    record_assert_ended(access, RAWE_STATUS_DONE);
+    assert_memory_equal(record_result + offset, record_memory + offset, len_bytes);
+}
+
+/** Assert that the first `count` GETs, at multiples of `step_bytes`, are complete. */
+static void record_assert_all_got(unsigned count, uint64_t step_bytes, size_t len_bytes)
+{
+    for (unsigned i = 0; i < count; i++) {
+        record_assert_got(&record_accesses[i], step_bytes * i, len_bytes);
+    }
+}
+
 static void record_assert_puts_ended(unsigned count, enum rawe_status status)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -192,6 +207,120 @@ static void record_put_words(unsigned count, uint64_t offset)
 }
 
 FIXTURE(record_set_up, record_tear_down);
+
+TEST(operate__at_the_limit)
+{
+    static struct access many[RAWE_OPERATIONS_MAX + 1];
+    const struct access *next = record_next(0, 8);
+    net.filter = drop_all;
+    for (unsigned i = 0; i <= RAWE_OPERATIONS_MAX; i++) {
+        many[i] = *next;
+        assert_int_equal(rawe_peer_operate(&peer, &many[i].operation), i < RAWE_OPERATIONS_MAX);
+    }
+    net.filter = NULL;
+    record_run();
+    for (unsigned i = 0; i < RAWE_OPERATIONS_MAX; i++) {
+        record_assert_ended(&many[i], RAWE_STATUS_DONE);
+    }
+    assert_int_equal(many[RAWE_OPERATIONS_MAX].done, 0);
+}
+
+TEST(records__of_a_failed_connection_fail_when_the_owner_is_back)
+{
+    net.node[0].conn[RAWE_LANE_EXPRESS]->handshake.state = RAWE_CONN_FAILED;
+    rawe_engine_defer_begin(engine(0)); /* the sender is not the owner: completions have to wait */
+    const struct access *access = record_get(0, 8);
+    record_put_words(1, 0);
+    assert_int_equal(access->done, 0);
+    assert_int_equal(record_puts[0].done, 0);
+    rawe_engine_defer_end(engine(0));
+    rawe_engine_deliver_deferred(engine(0));
+    record_assert_ended(access, RAWE_STATUS_FAILED);
+    assert_int_equal(access->operation.refusal, RAWE_REFUSAL_NONE);
+    record_assert_puts_ended(1, RAWE_STATUS_FAILED);
+    assert_int_equal(engine(0)->operations.in_use, 0);
+}
+
+TEST(get__replies_to_the_requests_of_a_frame_share_one)
+{
+    unsigned requests = net.node[0].sent[RAWE_FRAME_DATA];
+    unsigned replies = net.node[1].sent[RAWE_FRAME_DATA];
+    for (unsigned i = 0; i < 10; i++) {
+        (void)record_get(16 * i, 8);
+    }
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - requests, 1); /* the first one */
+    record_run();
+    record_assert_all_got(10, 16, 8);
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - requests, 2);
+    assert_true(net.node[1].sent[RAWE_FRAME_DATA] - replies <= 2);
+}
+
+TEST(get__short_replies_never_take_the_other_lane)
+{
+    engine(1)->config.copy_max_bytes = 0;
+    const struct access *access = record_get(0, RAWE_OPERATION_SHORT_BYTES);
+    record_run();
+    record_assert_got(access, 0, RAWE_OPERATION_SHORT_BYTES);
+    assert_null(net.node[1].conn[RAWE_LANE_BULK]);
+    access = record_get(100, RAWE_OPERATION_SHORT_BYTES + 1);
+    record_run();
+    record_assert_got(access, 100, RAWE_OPERATION_SHORT_BYTES + 1);
+    assert_non_null(net.node[1].conn[RAWE_LANE_BULK]);
+}
+
+/** Hand node 0 the next data frame of node 1's, made up. */
+static void forge_data(const uint8_t *payload, size_t payload_bytes)
+{
+    unit_receive_forged(
+        &net, 1, RAWE_LANE_EXPRESS,
+        (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(0)->rx.window.next}, payload,
+        payload_bytes);
+}
+
+static struct unit_memory own;
+
+/** Add a GET of all of node 0's memory to a payload; returns its new length. */
+static size_t add_get(uint8_t *payload, size_t at)
+{
+    uint8_t *out = payload + at;
+    out += rawe_fragment_encode(out, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_GET,
+                                                             .data_bytes = RAWE_REQUEST_BYTES,
+                                                             .id = own.index,
+                                                             .key = own.key});
+    rawe_request_encode(out, &(struct rawe_request){.operand = sizeof(record_memory)});
+    return (size_t)(out - payload) + RAWE_REQUEST_BYTES;
+}
+
+/** rawe_operation.done: makes progress, and gets a request by it. */
+static void done_in_the_midst(struct rawe_operation *operation, enum rawe_status status)
+{
+    uint8_t payload[100];
+    record_operation_done(operation, status);
+    rawe_engine_defer_begin(engine(0));
+    forge_data(payload, add_get(payload, 0));
+    rawe_engine_defer_end(engine(0));
+}
+
+TEST(get__another_comes_while_a_callback_makes_progress)
+{
+    uint8_t payload[200];
+    unit_peer_connect_lane(RAWE_LANE_BULK); /* where the replies go */
+    own = unit_register_memory(&net, 0, record_memory, sizeof(record_memory), RAWE_ACCESS_READ);
+    struct access *access = record_get(0, 8);
+    access->operation.done = done_in_the_midst;
+    net_queue_clear(&net.queue);
+    size_t bytes =
+        rawe_fragment_encode(payload, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_REPLY,
+                                                              .data_bytes = 8,
+                                                              .id = access->operation.index,
+                                                              .key = access->operation.key});
+    memset(payload + bytes, 0, 8);
+    forge_data(payload, add_get(payload, bytes + 8));
+    assert_int_equal(access->done, 1);
+    assert_int_equal(counters(0)->operations_served, 2);
+    assert_int_equal(engine(0)->serving.reserved, 0);
+    assert_true(rawe_handle_deregister(&net.node[0].handles, own.index, own.key));
+}
 
 TEST(get__refused)
 {
@@ -288,6 +417,23 @@ TEST(atomic__refused)
     }
 }
 
+TEST(atomic__leaves_at_once)
+{
+    unsigned before = net.node[0].sent[RAWE_FRAME_DATA];
+    const struct rawe_conn *conn = net.node[0].conn[RAWE_LANE_EXPRESS];
+    record_put_words(3, 0);
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 1);
+    net.now_ns += 10 * UNIT_US;
+    (void)record_atomic(RAWE_ATOMIC_ADD, 0, 8, 1, 0); /* and what was held back with it */
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 2);
+    assert_true(conn->tx.window.newest->first.oldest_ns == net.now_ns);
+    (void)record_atomic(RAWE_ATOMIC_ADD, 0, 8, 1, 0);
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 3);
+    record_run();
+    assert_int_equal(record_accesses[0].before, 5);
+    assert_int_equal(record_accesses[1].before, 6);
+}
+
 static bool drop_bulk(struct unit_net *unused, const struct net_frame *frame)
 {
     return frame->header.type != RAWE_FRAME_BULK;
@@ -328,6 +474,57 @@ TEST(get__a_reply_that_does_not_come_is_asked_for_ever_more_rarely)
     net.filter = NULL;
     record_run();
     assert_int_equal(access->status, RAWE_STATUS_DONE);
+}
+
+/** Again: a GET of all its memory brings the target's bulk lane up; then replies stay on the wire. */
+static void hold_replies(void)
+{
+    unit_tear_down();
+    record_start(true);
+    (void)record_get(0, 190000);
+    record_run();
+    memset(record_result, 0xEE, sizeof(record_result));
+    net.node[0].paused = true;
+}
+
+static struct access *get_held(uint64_t offset, uint64_t len_bytes)
+{
+    struct access *access = record_get(offset, len_bytes);
+    unit_run(&net, UNIT_MS, 50 * UNIT_US);
+    assert_false(rawe_list_empty(&engine(1)->serving.used));
+    return access;
+}
+
+static void assert_refused(const struct access *access)
+{
+    record_assert_ended(access, RAWE_STATUS_FAILED);
+    assert_int_equal(access->operation.refusal, RAWE_REFUSAL_UNKNOWN);
+}
+
+/** Assert that GETs brought none of the memory's new content, only `value` or the initial 0xEE. */
+static void assert_nothing_read(uint8_t value)
+{
+    for (unsigned i = 0; i < sizeof(record_result); i++) {
+        assert_true(record_result[i] == value || record_result[i] == 0xEE);
+    }
+}
+
+TEST(get__memory_gone_when_the_target_finalizes)
+{
+    for (int allowed = -1; allowed <= 0; allowed++) {
+        hold_replies();
+        const struct access *access = get_held(0, 190000);
+        unit_allocations_left = allowed;
+        rawe_engine_finalizing(engine(1));
+        unit_allocations_left = -1;
+        memset(record_memory, 0x11, sizeof(record_memory));
+        net_queue_clear(&net.queue);
+        net.node[0].paused = false;
+        unit_run(&net, 100 * UNIT_MS, 50 * UNIT_US);
+        assert_true(rawe_list_empty(&engine(1)->serving.used));
+        assert_nothing_read(0xEE);
+        assert_refused(access);
+    }
 }
 
 /** Control messages that node 1 was given: their channel, and their length. */

@@ -130,6 +130,39 @@ TEST(rawe_group_send__in_batches)
     }
 }
 
+/** A receiver's room is counted in short batches, not in their frames. */
+TEST(rawe_group_send__many_short_batches)
+{
+    config.window_frames = 512;
+    batch(2);
+    unsigned sent = 0;
+    for (; net.done_count == sent; sent++) {
+        send_bytes(0, 200);
+    }
+    assert_int_equal(sent - 1, RAWE_GROUP_BATCHES_MAX);
+    pass(100 * MS);
+    assert_got(0, sent);
+    assert_quiet();
+}
+
+static void send_again(struct rawe_group_send *send)
+{
+    if (net.done_count++ != 40) {
+        send->data += send->len_bytes;
+        assert_true(rawe_group_send(&group[0], send, net.now_ns));
+    }
+}
+
+TEST(rawe_group_send__from_done)
+{
+    struct rawe_group_send send = {.done = send_again, .data = data, .len_bytes = 10};
+    start(2);
+    net.sent_bytes[0] = 41 * 10;
+    assert_true(rawe_group_send(&group[0], &send, net.now_ns));
+    pass(100 * MS);
+    assert_got(0, 41);
+}
+
 TEST(rawe_group_send__without_memory)
 {
     start(2);
@@ -473,6 +506,42 @@ TEST(rawe_group_stream_place__of_what_is_next)
         assert_int_equal(rawe_group_place(&group[1], &header) != NULL, cases[i].placed);
         tear_down();
     }
+}
+
+TEST(rawe_group_stream_receive__without_memory)
+{
+    start(2);
+    lose(0, 1, 1, 1);
+    for (int left = 0; left < 4; left++) { /* record of the members, stream, frame, ring */
+        send_bytes(0, PAYLOAD_BYTES);
+        unit_allocations_left = left;
+        arrive();
+        unit_allocations_left = -1;
+    }
+    assert_int_equal(counted[1].no_buffer, 2);
+    pass(300 * MS);
+    assert_got(0, 4);
+}
+
+/** A repair that was dropped for lack of memory is requested again. */
+TEST(rawe_group_stream_repair__without_memory)
+{
+    config.payload_bytes = 1000;
+    start(2);
+    lose(0, 1, 1, 1);
+    send_bytes(0, 1500);
+    arrive();
+    progress(1, net.now_ns + MS);
+    while (net.wire_count != 3) { /* the NACK comes, and brings the pieces */
+        unit_allocations_left = -1;
+        arrive_one();
+    }
+    unit_allocations_left = 0;
+    arrive_one();
+    unit_allocations_left = -1;
+    pass(10 * MS);
+    assert_got(0, 1);
+    assert_int_equal(net.sent[RAWE_GROUP_NACK], 2);
 }
 
 /* Bytes of control messages and of frames that messages share: base/rawe_wire.c. */
