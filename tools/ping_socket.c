@@ -396,7 +396,7 @@ static uint8_t *place_nowhere(void *context, const uint8_t *source_mac, const ui
 }
 
 /** Return true for unchanged data of a batch of VALIDATION frames. */
-static bool validation_right(const struct rawe_batch *batch, const uint8_t *data)
+static bool has_pattern(const struct rawe_batch *batch, const uint8_t *data)
 {
     const struct rawe_fragment *fragment = &batch->fragment;
 
@@ -418,7 +418,7 @@ static void take_packet(void *context, const uint8_t *source_mac, const uint8_t 
     struct rawe_batch batch;
 
     if (rawe_batch_decode(&batch, head, head_bytes, data_bytes) != RAWE_DECODE_OK ||
-        !validation_right(&batch, data)) {
+        !has_pattern(&batch, data)) {
         return;
     }
     const struct rawe_header *header = &batch.header;

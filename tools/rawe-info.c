@@ -118,7 +118,7 @@ static void __attribute__((format(printf, 2, 3))) fail(struct info *info, const 
 }
 
 /** Copy a text; exits the program when out of memory. */
-static char *copy_text(const char *text)
+static char *copy_field(const char *text)
 {
     char *copy = strdup(text);
 
@@ -211,13 +211,13 @@ static void take_ompi_line(void *context, char *line)
 
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if ((value = value_of(line, texts[i].key)) != NULL) {
-            *texts[i].out = copy_text(value);
+            *texts[i].out = copy_field(value);
             return;
         }
     }
     if ((value = value_of(line, "mca:btl:rawe:version:")) != NULL) {
         if (strncmp(value, "component:", strlen("component:")) == 0) {
-            ompi->component_version = copy_text(value + strlen("component:"));
+            ompi->component_version = copy_field(value + strlen("component:"));
         }
     } else if ((value = value_of(line, RAWE "ethertype:value:")) != NULL) {
         ompi->params.ethertype = (uint16_t)strtoul(value, NULL, 0);
@@ -246,9 +246,9 @@ static char *expand(const struct info_ompi *ompi, const char *directory)
 static void find_files(struct info_ompi *ompi)
 {
     char *rest = NULL;
-    char *directories = copy_text(ompi->component_path != NULL ? ompi->component_path
-                                  : ompi->pkglibdir != NULL    ? ompi->pkglibdir
-                                                               : "");
+    char *directories = copy_field(ompi->component_path != NULL ? ompi->component_path
+                                   : ompi->pkglibdir != NULL    ? ompi->pkglibdir
+                                                                : "");
 
     for (char *directory = strtok_r(directories, ":", &rest); directory != NULL;
          directory = strtok_r(NULL, ":", &rest)) {
@@ -263,7 +263,7 @@ static void find_files(struct info_ompi *ompi)
 }
 
 /** Query an ompi_info, unless it was queried under another name. */
-static void ask(struct info *info, const char *program)
+static void ask_ompi_info(struct info *info, const char *program)
 {
     char *const arguments[] = {(char *)program, "--parsable", "--all", "--level", "9", NULL};
     char *real = realpath(program, NULL);
@@ -282,7 +282,7 @@ static void ask(struct info *info, const char *program)
         return;
     }
     struct info_ompi *ompi = &info->ompi[info->ompi_count++];
-    ompi->program = copy_text(program);
+    ompi->program = copy_field(program);
     const int code = run(arguments, take_ompi_line, ompi);
     if (code != 0) {
         fail(info, "%s --parsable --all: %s", program, code == EIO ? "it failed" : strerror(code));
@@ -293,7 +293,7 @@ static void ask(struct info *info, const char *program)
 static void ask_in_path(struct info *info)
 {
     const char *path = getenv("PATH");
-    char *directories = copy_text(path != NULL ? path : "");
+    char *directories = copy_field(path != NULL ? path : "");
     char *rest = NULL;
 
     for (char *directory = strtok_r(directories, ":", &rest); directory != NULL;
@@ -301,7 +301,7 @@ static void ask_in_path(struct info *info)
         char program[PATH_MAX];
         snprintf(program, sizeof program, "%s/ompi_info", directory);
         if (access(program, X_OK) == 0) {
-            ask(info, program);
+            ask_ompi_info(info, program);
         }
     }
     free(directories);
@@ -318,7 +318,7 @@ static void ask_pkg_config(struct info *info)
     char program[PATH_MAX] = "";
 
     if (run(arguments, take_prefix, program) == 0 && access(program, X_OK) == 0) {
-        ask(info, program);
+        ask_ompi_info(info, program);
     }
 }
 
@@ -332,7 +332,7 @@ static void find_ompi(struct info *info)
     const char *named = getenv("OMPI_INFO");
 
     if (named != NULL && *named != '\0') {
-        ask(info, named);
+        ask_ompi_info(info, named);
     }
     ask_in_path(info);
     ask_pkg_config(info);
@@ -395,7 +395,7 @@ static void look_at_host(struct info *info)
         fail(info, "uname: %s", strerror(errno));
     }
     info->user = geteuid();
-    info->user_name = entry != NULL ? copy_text(entry->pw_name) : NULL;
+    info->user_name = entry != NULL ? copy_field(entry->pw_name) : NULL;
     privileges->cap_net_raw = has_net_raw(info);
     privileges->bounding_set = prctl(PR_CAPBSET_READ, CAP_NET_RAW, 0, 0, 0) == 1;
     privileges->no_new_privs = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1;
@@ -464,7 +464,7 @@ static void decide_on_loopback(const struct info *info, struct info_interface *o
 }
 
 /** Decide about each interface, in the component's order; see open_modules in its source. */
-static void decide(struct info *info)
+static void decide_interfaces(struct info *info)
 {
     bool others = false;
 
@@ -529,7 +529,7 @@ static void look_at_interfaces(struct info *info)
     }
     info->interface_count = count;
     free(list);
-    decide(info);
+    decide_interfaces(info);
 }
 
 static const char *yes(bool value)
@@ -638,7 +638,7 @@ static void show(const struct info *info)
     }
 }
 
-static void usage(FILE *out)
+static void print_info_usage(FILE *out)
 {
     fputs("Usage: rawe-info\n"
           "Shows what rawe finds on this host: for each interface whether the component would use\n"
@@ -669,17 +669,17 @@ int main(int argc, char **argv)
             printf("rawe-info %s, wire version %u\n", PACKAGE_VERSION, RAWE_WIRE_VERSION);
             return INFO_GOOD;
         case 'h':
-            usage(stdout);
+            print_info_usage(stdout);
             return INFO_GOOD;
         default:
-            usage(stderr);
+            print_info_usage(stderr);
             return INFO_CANNOT;
         }
     }
     if (optind != argc) {
         fprintf(stderr, "rawe-info: %s: it takes no arguments, and looks at all interfaces\n",
                 argv[optind]);
-        usage(stderr);
+        print_info_usage(stderr);
         return INFO_CANNOT;
     }
     find_ompi(&info);

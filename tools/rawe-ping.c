@@ -21,7 +21,7 @@ static const uint8_t group_mac[RAWE_MAC_BYTES] = {0x01, 0x00, 0x5E, 0x00, 0x00, 
 
 /* ---- The command line, and the interface and peer that it names ---- */
 
-static void usage(FILE *out)
+static void print_ping_usage(FILE *out)
 {
     fputs(
         "Usage: rawe-ping --listen [-i INTERFACE]        on one host, then\n"
@@ -95,10 +95,10 @@ static void take_option(struct ping_options *options, int option)
         options->key = (uint32_t)number(optarg, "--key", 16, 0, UINT32_MAX);
         break;
     case 'h':
-        usage(stdout);
+        print_ping_usage(stdout);
         exit(PING_GOOD);
     default:
-        usage(stderr);
+        print_ping_usage(stderr);
         exit(PING_CANNOT);
     }
 }
@@ -141,7 +141,7 @@ static struct ping_options read_options(int argc, char **argv)
                              : "rawe-ping: whom to ask? Give the address that --listen shows on "
                                "the other host\n",
               stderr);
-        usage(stderr);
+        print_ping_usage(stderr);
         exit(PING_CANNOT);
     }
     return options;
@@ -278,7 +278,7 @@ static void discover(struct ask *ask)
     rawe_service_stop(service);
 }
 
-static void report_unreachable(const struct ask *ask)
+static void print_unreachable(const struct ask *ask)
 {
     const char *name = ask->interface.name;
 
@@ -343,8 +343,8 @@ static uint64_t exchange(const struct ask *ask, struct ping_socket *one, uint16_
 }
 
 /** Send `count` PINGs of one size and print the result. Returns how many were lost. */
-static unsigned measure(const struct ask *ask, struct ping_socket *one, const char *name,
-                        uint16_t payload_bytes)
+static unsigned measure_size(const struct ask *ask, struct ping_socket *one, const char *name,
+                             uint16_t payload_bytes)
 {
     uint64_t *times_ns = calloc(ask->options->count, sizeof *times_ns);
     unsigned asked = 0, answered = 0;
@@ -418,9 +418,9 @@ static enum ping_status measure_all(struct ask *ask)
     unsigned lost = 0;
 
     ping_open(&one, &ask->interface, ask->options, NULL);
-    lost += measure(ask, &one, "small", RAWE_PING_BYTES);
+    lost += measure_size(ask, &one, "small", RAWE_PING_BYTES);
     if (mtu_bytes > RAWE_HEADER_BYTES + RAWE_PING_BYTES) {
-        lost += measure(ask, &one, "large", (uint16_t)(mtu_bytes - RAWE_HEADER_BYTES));
+        lost += measure_size(ask, &one, "large", (uint16_t)(mtu_bytes - RAWE_HEADER_BYTES));
     }
     if (lost != 0) {
         tell_loss(ask);
@@ -434,7 +434,7 @@ static enum ping_status measure_all(struct ask *ask)
     return lost == 0 && mtu_bytes == ask->path.mtu_bytes ? PING_GOOD : PING_TROUBLE;
 }
 
-static enum ping_status ask_peer(const struct ping_options *options)
+static enum ping_status ask_listener(const struct ping_options *options)
 {
     struct ask ask = {.options = options, .interface = choose_interface(options)};
 
@@ -445,7 +445,7 @@ static enum ping_status ask_peer(const struct ping_options *options)
            options->ethertype);
     discover(&ask); /* not interrupted by signals */
     if (!ask.path.reachable) {
-        report_unreachable(&ask);
+        print_unreachable(&ask);
         return PING_TROUBLE;
     }
     ping_catch_stop();
@@ -489,8 +489,8 @@ static void note_asker(struct listener *listener, const struct ping_frame *frame
     asker->key = frame->ping.key;
 }
 
-static void answer(struct listener *listener, struct ping_socket *one,
-                   const struct ping_frame *frame)
+static void answer_ping_frame(struct listener *listener, struct ping_socket *one,
+                              const struct ping_frame *frame)
 {
     /* No host sends from a group address; an answer to one would reach all hosts. */
     if (frame->header.type != RAWE_FRAME_PING || (frame->source[0] & 1) != 0 ||
@@ -530,10 +530,10 @@ static enum ping_status listen_for_peers(const struct ping_options *options)
     while (!ping_stopped && rawe_port_clock_ns() < end_ns) {
         uint64_t look_ns = rawe_port_clock_ns() + LOOK_EVERY_NS;
         if (ping_receive(&one, &frame, look_ns < end_ns ? look_ns : end_ns, options->poll)) {
-            answer(&listener, &one, &frame);
+            answer_ping_frame(&listener, &one, &frame);
         }
         while (ping_receive(&group, &frame, 0, false)) {
-            answer(&listener, &one, &frame);
+            answer_ping_frame(&listener, &one, &frame);
         }
         ping_batch_answer(batches, listener.askers, listener.known);
         ping_batch_answer(group_batches, listener.askers, listener.known);
@@ -591,7 +591,7 @@ static void ask_all(struct inquiry *inquiry, bool as_group)
     }
 }
 
-static enum ping_status report(const struct inquiry *inquiry, bool offered)
+static enum ping_status print_result(const struct inquiry *inquiry, bool offered)
 {
     enum ping_status status = PING_GOOD;
     bool lost = false;
@@ -646,7 +646,7 @@ static enum ping_status ask_group(const struct ping_options *options)
     const enum ping_batch batch =
         ping_batch_try(&inquiry.one, group_mac, options->key, inquiry.interface.mtu_bytes,
                        inquiry.hosts, inquiry.count);
-    const enum ping_status status = report(&inquiry, batch != PING_BATCH_NOT_OFFERED);
+    const enum ping_status status = print_result(&inquiry, batch != PING_BATCH_NOT_OFFERED);
     ping_close(&inquiry.one);
     free(inquiry.hosts);
     return status;
@@ -660,5 +660,5 @@ int main(int argc, char **argv)
     if (options.multicast) {
         return ask_group(&options);
     }
-    return options.listen ? listen_for_peers(&options) : ask_peer(&options);
+    return options.listen ? listen_for_peers(&options) : ask_listener(&options);
 }

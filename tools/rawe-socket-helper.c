@@ -146,7 +146,7 @@ static bool log_takes(const char *line, size_t length)
 }
 
 /** Log a line like syslog(3), or defer it if it may not wait. Returns true if it is logged. */
-__attribute__((format(printf, 2, 3))) static bool report(int priority, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static bool log_line(int priority, const char *format, ...)
 {
     char text[LINE_BYTES], line[LINE_BYTES + 80], stamp[32] = "";
     const time_t now = time(NULL);
@@ -299,8 +299,8 @@ static bool is_interface(const char *word, const char *name)
 }
 
 /** Apply a keyword and the word after it. Returns false if they are invalid. */
-static bool apply(const char *keyword, const char *word, const struct rawe_helper_request *request,
-                  struct permission *permission)
+static bool apply_keyword(const char *keyword, const char *word,
+                          const struct rawe_helper_request *request, struct permission *permission)
 {
     unsigned long number;
 
@@ -336,7 +336,7 @@ static bool read_line(char *line, const struct rawe_helper_request *request,
         return false;
     }
     for (; word != NULL; word = strtok_r(NULL, blanks, &rest)) {
-        if (!apply(keyword, word, request, permission)) {
+        if (!apply_keyword(keyword, word, request, permission)) {
             return false;
         }
     }
@@ -352,15 +352,15 @@ static enum rawe_helper_status read_list(FILE *list, const struct rawe_helper_re
     for (unsigned number = 1; fgets(line, sizeof line, list) != NULL; number++) {
         const bool whole = strchr(line, '\n') != NULL || feof(list);
         if (!whole || !read_line(line, request, permission)) {
-            (void)report(LOG_ERR, "%s: line %u is wrong", RAWE_HELPER_LIST, number);
+            (void)log_line(LOG_ERR, "%s: line %u is wrong", RAWE_HELPER_LIST, number);
             return RAWE_HELPER_BAD_LIST;
         }
     }
     return ferror(list) ? RAWE_HELPER_NO_LIST : RAWE_HELPER_GRANTED;
 }
 
-static enum rawe_helper_status decide(const struct rawe_helper_request *request,
-                                      const struct permission *permission)
+static enum rawe_helper_status decide_request(const struct rawe_helper_request *request,
+                                              const struct permission *permission)
 {
     const bool ethertype =
         rawe_port_use_is_bulk((enum rawe_port_use)request->what) ||
@@ -397,7 +397,7 @@ static enum rawe_helper_status check_permission(const struct rawe_helper_request
         is_safe(fileno(list)) ? read_list(list, request, &permission) : RAWE_HELPER_UNSAFE_LIST;
     fclose(list);
     caller.listed = permission.user;
-    return status == RAWE_HELPER_GRANTED ? decide(request, &permission) : status;
+    return status == RAWE_HELPER_GRANTED ? decide_request(request, &permission) : status;
 }
 
 /* ---- the socket ---- */
@@ -424,7 +424,7 @@ static enum rawe_helper_status prepare_socket(int fd, const struct rawe_helper_r
             ? rawe_fanout_found(fd, &config, request->places, request->place_count, &error) != 0
             : rawe_filter_attach(fd, &config, &error) != 0 ||
                   rawe_filter_bind(fd, &config, &error) != 0) {
-        (void)report(LOG_ERR, "%s: %s", error.step, strerror(error.code));
+        (void)log_line(LOG_ERR, "%s: %s", error.step, strerror(error.code));
         *code = error.code;
         return RAWE_HELPER_FAILED;
     }
@@ -444,7 +444,7 @@ static bool is_conversation(int fd)
 }
 
 /** Send the answer, with the socket if granted. */
-static void answer(enum rawe_helper_status status, int32_t code, int socket_fd)
+static void answer_request(enum rawe_helper_status status, int32_t code, int socket_fd)
 {
     struct rawe_helper_answer out = {
         .version = RAWE_HELPER_VERSION, .status = status, .code = code};
@@ -480,15 +480,15 @@ static bool log_decision(enum rawe_helper_status status, const struct rawe_helpe
     };
 
     if (status == RAWE_HELPER_OTHER_VERSION || status == RAWE_HELPER_BAD_REQUEST) {
-        return report(LOG_WARNING, "%s (uid %lu, gid %lu)", status_names[status],
-                      (unsigned long)caller.uid, (unsigned long)caller.gid);
+        return log_line(LOG_WARNING, "%s (uid %lu, gid %lu)", status_names[status],
+                        (unsigned long)caller.uid, (unsigned long)caller.gid);
     }
-    return report(status == RAWE_HELPER_GRANTED ? LOG_INFO : LOG_WARNING,
-                  "%s (uid %lu, gid %lu): %s%s on %s, EtherType 0x%04X", status_names[status],
-                  (unsigned long)caller.uid, (unsigned long)caller.gid,
-                  request->place_count != 0 ? "group of " : "", kinds[request->what],
-                  request->interface,
-                  request->ethertype != 0 ? request->ethertype : (unsigned)ETHERTYPE_IPV4);
+    return log_line(status == RAWE_HELPER_GRANTED ? LOG_INFO : LOG_WARNING,
+                    "%s (uid %lu, gid %lu): %s%s on %s, EtherType 0x%04X", status_names[status],
+                    (unsigned long)caller.uid, (unsigned long)caller.gid,
+                    request->place_count != 0 ? "group of " : "", kinds[request->what],
+                    request->interface,
+                    request->ethertype != 0 ? request->ethertype : (unsigned)ETHERTYPE_IPV4);
 }
 
 /** Log a grant. Returns true if the log took the line, or this host has no log. */
@@ -541,9 +541,9 @@ static void begin_afresh(void)
 }
 
 /** Decide on one request. Returns the status, and errno in `code`. */
-static enum rawe_helper_status serve(int socket_fd, int32_t socket_code,
-                                     const struct rawe_helper_request *request, size_t len_bytes,
-                                     int32_t *code)
+static enum rawe_helper_status handle_request(int socket_fd, int32_t socket_code,
+                                              const struct rawe_helper_request *request,
+                                              size_t len_bytes, int32_t *code)
 {
     enum rawe_helper_status status = check_request(request, len_bytes);
 
@@ -564,7 +564,7 @@ struct offer {
 };
 
 /** Receive and answer requests. Returns the exit status. */
-static int converse(const struct offer *offers, unsigned count)
+static int serve_socket(const struct offer *offers, unsigned count)
 {
     struct rawe_helper_request request = {0};
     enum rawe_helper_status status = RAWE_HELPER_BAD_REQUEST;
@@ -585,14 +585,14 @@ static int converse(const struct offer *offers, unsigned count)
         if (got <= 0) {
             break; /* the caller has hung up */
         }
-        status = serve(offers[i].fd, offers[i].code, &request, (size_t)got, &code);
+        status = handle_request(offers[i].fd, offers[i].code, &request, (size_t)got, &code);
         if (status == RAWE_HELPER_GRANTED && !log_grant(&request)) {
             status = RAWE_HELPER_NO_LOG;
         }
         if (status != RAWE_HELPER_GRANTED) {
             (void)log_decision(status, &request);
         }
-        answer(status, code, offers[i].fd);
+        answer_request(status, code, offers[i].fd);
         log_deferred();
         if (status != RAWE_HELPER_GRANTED) {
             break;
@@ -620,7 +620,7 @@ int main(void)
     caller.gid = getgid();
     if (drop_privileges()) {
         begin_afresh();
-        status = converse(offers, RAWE_HELPER_SOCKETS_MAX);
+        status = serve_socket(offers, RAWE_HELPER_SOCKETS_MAX);
     }
     for (unsigned i = 0; i < RAWE_HELPER_SOCKETS_MAX; i++) {
         if (offers[i].fd >= 0) {

@@ -126,7 +126,7 @@ static enum rawe_helper_status permitted(uint8_t *text, size_t len_bytes, uid_t 
     caller = (struct caller){.uid = uid, .gid = gid, .groups = {gid}, .group_count = 1};
     const enum rawe_helper_status status = read_list(list, &request, &permission);
     fclose(list);
-    return status == RAWE_HELPER_GRANTED ? decide(&request, &permission) : status;
+    return status == RAWE_HELPER_GRANTED ? decide_request(&request, &permission) : status;
 }
 
 static void check_list(const uint8_t *bytes, size_t len_bytes)

@@ -125,7 +125,7 @@ TEST(add__is_served_at_once_and_then_left_alone)
     rawe_service_remove(&other.source);
 }
 
-TEST(serve__for_its_descriptor_its_time_and_when_woken)
+TEST(serve_sources__for_its_descriptor_its_time_and_when_woken)
 {
     struct counter reader = counter_of(ends[0], -1), timed = counter_of(-1, 1);
     add(&reader);

@@ -222,7 +222,7 @@ static enum rawe_helper_status permitted(const char *list,
     assert_non_null(file);
     const enum rawe_helper_status status = read_list(file, request, &permission);
     fclose(file);
-    return status == RAWE_HELPER_GRANTED ? decide(request, &permission) : status;
+    return status == RAWE_HELPER_GRANTED ? decide_request(request, &permission) : status;
 }
 
 TEST(read_list__each_line_means_what_it_says)
@@ -334,7 +334,7 @@ TEST(converse__a_refusal_does_not_wait_for_the_log)
         close(gate[1]);
         close(ends[0]);
         (void)dup2(ends[1], STDIN_FILENO);
-        _exit(converse(&none, 1));
+        _exit(serve_socket(&none, 1));
     }
     close(ends[1]);
     assert_int_equal(send(ends[0], &request, sizeof request, 0), sizeof request);

@@ -81,14 +81,14 @@ static int receive_int(int *value, int from, struct ompi_communicator_t *comm)
     return MCA_PML_CALL(recv(value, 1, MPI_INT, from, VOTE_TAG, comm, MPI_STATUS_IGNORE));
 }
 
-static bool takes_part(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
-                       int member, uint64_t *host)
+static bool member_takes_part(const mca_coll_rawe_module_t *module,
+                              struct ompi_communicator_t *comm, int member, uint64_t *host)
 {
     return module->offer->takes_part(ompi_group_get_proc_name(comm->c_local_group, member), host);
 }
 
 /** Return a host's number, adding new hosts. Ranks of a host are often consecutive. */
-static int number_of(uint64_t name, uint64_t *names, int *hosts)
+static int number_of_host(uint64_t name, uint64_t *names, int *hosts)
 {
     for (int i = *hosts; i-- > 0;) {
         if (names[i] == name) {
@@ -108,11 +108,11 @@ static int vote_lead(const mca_coll_rawe_module_t *module, struct ompi_communica
     *verdict = GROUP;
     for (int i = 0; i < members && GROUP == *verdict && MPI_SUCCESS == status; ++i) {
         uint64_t name = 0;
-        int knows = takes_part(module, comm, i, &name);
+        int knows = member_takes_part(module, comm, i, &name);
         if (0 != i && 0 != knows) {
             status = receive_int(&knows, i, comm);
         }
-        module->hosts->of[i] = number_of(name, names, &hosts);
+        module->hosts->of[i] = number_of_host(name, names, &hosts);
         *verdict = 0 != knows ? GROUP : NO_PART;
     }
     if (GROUP == *verdict && hosts < MCA_COLL_RAWE_HOSTS_MIN) {
@@ -129,7 +129,7 @@ static int vote_follow(const mca_coll_rawe_module_t *module, struct ompi_communi
                        int *verdict)
 {
     uint64_t host;
-    bool knows = takes_part(module, comm, 0, &host);
+    bool knows = member_takes_part(module, comm, 0, &host);
     int status = send_int(knows, 0, comm);
 
     *verdict = NO_PART;
@@ -137,7 +137,7 @@ static int vote_follow(const mca_coll_rawe_module_t *module, struct ompi_communi
 }
 
 /** Return the time, to a few ms. */
-static uint64_t now_ns(void)
+static uint64_t coarse_time_ns(void)
 {
     struct timespec now;
 
@@ -154,7 +154,7 @@ bool mca_coll_rawe_wait(const struct mca_btl_rawe_transfer *transfer, uint64_t m
          ++round) {
         opal_progress();
         if (0 == round % ROUNDS_PER_CLOCK_READ) {
-            const uint64_t time_ns = now_ns();
+            const uint64_t time_ns = coarse_time_ns();
             began_ns = 0 == began_ns ? time_ns : began_ns;
             if (time_ns - began_ns > most_ns) {
                 return false;
@@ -212,7 +212,7 @@ static int known_to_pass(const mca_coll_rawe_module_t *module, struct ompi_commu
 
     for (int i = 0; i < hosts->count && known; ++i) {
         uint64_t host;
-        known = takes_part(module, comm, hosts->leaders[i], &host) &&
+        known = member_takes_part(module, comm, hosts->leaders[i], &host) &&
                 NULL != bsearch(&host, proven.hosts, proven.count, sizeof(host), compare_hosts);
     }
     return known ? proven.passes : PASSES_NOTHING;
@@ -227,7 +227,7 @@ static void note_proven(const mca_coll_rawe_module_t *module, struct ompi_commun
 
     mca_coll_rawe_forget_network();
     for (int i = 0; i < hosts->count && NULL != names; ++i) {
-        (void)takes_part(module, comm, hosts->leaders[i], &names[i]);
+        (void)member_takes_part(module, comm, hosts->leaders[i], &names[i]);
     }
     if (NULL != names) {
         qsort(names, (size_t)hosts->count, sizeof(*names), compare_hosts);

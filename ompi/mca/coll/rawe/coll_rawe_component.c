@@ -468,7 +468,7 @@ static int priority = 45;
 
 OMPI_MODULE_DECLSPEC extern const mca_coll_base_component_t mca_coll_rawe_component;
 
-static int component_register(void)
+static int register_coll(void)
 {
     return mca_base_component_var_register(
                &mca_coll_rawe_component.collm_version, "priority",
@@ -498,7 +498,7 @@ static const struct mca_btl_rawe_offer *offer_of(const mca_base_component_t *com
 }
 
 /** Open. Not called if the user excludes it. BTLs are open, and in 4.1 also initialized. */
-static int component_open(void)
+static int open_coll(void)
 {
     mca_base_component_list_item_t *item;
 
@@ -598,8 +598,8 @@ const mca_coll_base_component_t mca_coll_rawe_component = {
             .mca_component_name = "rawe",
             MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
                                   OMPI_RELEASE_VERSION),
-            .mca_open_component = component_open,
-            .mca_register_component_params = component_register,
+            .mca_open_component = open_coll,
+            .mca_register_component_params = register_coll,
         },
     .collm_data =
         {

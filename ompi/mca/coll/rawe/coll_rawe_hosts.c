@@ -38,7 +38,7 @@ static int place_of(const mca_coll_rawe_tree_t *tree, int number)
     return place;
 }
 
-static int number_of(const mca_coll_rawe_tree_t *tree)
+static int number_in_tree(const mca_coll_rawe_tree_t *tree)
 {
     return (tree->self - tree->root + tree->count) % tree->count;
 }
@@ -52,7 +52,7 @@ static int rank_of(const mca_coll_rawe_tree_t *tree, int number)
 /** Return the parent's rank. The root has no parent. */
 static int parent_of(const mca_coll_rawe_tree_t *tree)
 {
-    const int number = number_of(tree);
+    const int number = number_in_tree(tree);
 
     return rank_of(tree, number - number % (tree->radix * place_of(tree, number)));
 }
@@ -125,7 +125,7 @@ opal_proc_t **mca_coll_rawe_hosts_introduce(const mca_coll_rawe_hosts_t *hosts,
 int mca_coll_rawe_tree_receive(const mca_coll_rawe_tree_t *tree, void *buffer, int count,
                                struct ompi_datatype_t *datatype, struct ompi_communicator_t *comm)
 {
-    return 0 == number_of(tree)
+    return 0 == number_in_tree(tree)
                ? MPI_SUCCESS
                : MCA_PML_CALL(recv(buffer, (size_t)count, datatype, parent_of(tree),
                                    MCA_COLL_BASE_TAG_BCAST, comm, MPI_STATUS_IGNORE));
@@ -134,7 +134,7 @@ int mca_coll_rawe_tree_receive(const mca_coll_rawe_tree_t *tree, void *buffer, i
 int mca_coll_rawe_tree_send(const mca_coll_rawe_tree_t *tree, void *buffer, int count,
                             struct ompi_datatype_t *datatype, struct ompi_communicator_t *comm)
 {
-    const int number = number_of(tree);
+    const int number = number_in_tree(tree);
     int status = MPI_SUCCESS;
 
     for (int place = place_of(tree, number); 1 != place && MPI_SUCCESS == status;) {
@@ -160,7 +160,7 @@ int mca_coll_rawe_tree_reduce(const mca_coll_rawe_tree_t *tree, const void **min
                               struct ompi_op_t *op, struct ompi_communicator_t *comm)
 {
     mca_coll_base_module_t *local = comm->c_coll->coll_reduce_local_module;
-    const int self = number_of(tree), own = place_of(tree, self);
+    const int self = number_in_tree(tree), own = place_of(tree, self);
     void *const result = slots[*mine == slots[0]];
     bool first = true;
     int status = MPI_SUCCESS;

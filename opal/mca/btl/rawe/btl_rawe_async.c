@@ -172,7 +172,7 @@ static bool thread_must_end(void)
     return atomic_load(&async.stopping) || MCA_BTL_RAWE_COMPAT_ENDS == mca_btl_rawe_compat_stage();
 }
 
-static void *thread_main(void *context)
+static void *progress_in_thread(void *context)
 {
     struct descriptors descriptors = {{{.fd = async.wake_fd, .events = POLLIN}}, 1, 0};
     uint64_t rest_ns = INIT_REST_NS, busy_ns = 0, back_ns = 0;
@@ -220,7 +220,7 @@ int mca_btl_rawe_async_start(void)
      */
     opal_set_using_threads(true);
     atomic_store(&async.stopping, false);
-    int code = rawe_service_create_thread(&async.thread, thread_main, NULL, "rawe-async");
+    int code = rawe_service_create_thread(&async.thread, progress_in_thread, NULL, "rawe-async");
     atomic_store(&mca_btl_rawe_state.async_active, 0 == code);
     return code;
 }

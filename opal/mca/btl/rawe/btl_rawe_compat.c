@@ -281,8 +281,8 @@ bool mca_btl_rawe_compat_version_matches(void)
 }
 
 /** Return the value of one of Open MPI's parameters; NULL: the name is unknown. */
-static const void *parameter(const char *project, const char *framework, const char *component,
-                             const char *name)
+static const void *find_parameter(const char *project, const char *framework, const char *component,
+                                  const char *name)
 {
     const void *value = NULL;
     int index = mca_base_var_find(project, framework, component, name);
@@ -308,20 +308,20 @@ bool mca_btl_rawe_compat_names(const char *selection, const char *component)
 
 bool mca_btl_rawe_compat_asked_for(void)
 {
-    const char *const *selection = parameter("opal", "btl", NULL, NULL);
+    const char *const *selection = find_parameter("opal", "btl", NULL, NULL);
     return NULL != selection && mca_btl_rawe_compat_names(*selection, "rawe");
 }
 
 bool mca_btl_rawe_compat_verbose(void)
 {
-    const int *level = parameter("opal", "btl", "base", "verbose");
+    const int *level = find_parameter("opal", "btl", "base", "verbose");
     return NULL != level && *level > 0;
 }
 
 bool mca_btl_rawe_compat_fault_tolerant(void)
 {
     /* 4.1 lacks this parameter; in 5.0 without ULFM it is always off. */
-    const bool *enabled = parameter("ompi", "mpi", "ft", "enable");
+    const bool *enabled = find_parameter("ompi", "mpi", "ft", "enable");
     return NULL != enabled && *enabled;
 }
 
@@ -465,7 +465,7 @@ static void help_logged(pmix_status_t status, void *context)
  */
 static bool help_merge(const char *topic, const char *shown)
 {
-    const bool *wanted = parameter("opal", NULL, "base", "help_aggregate");
+    const bool *wanted = find_parameter("opal", NULL, "base", "help_aggregate");
     bool merge = NULL == wanted || *wanted;
     struct help_message *log = calloc(1, sizeof(*log));
 

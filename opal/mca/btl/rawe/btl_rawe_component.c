@@ -369,7 +369,7 @@ static void announce_collectives(void)
     }
 }
 
-static bool takes_part(opal_process_name_t name, uint64_t *host)
+static bool process_takes_part(opal_process_name_t name, uint64_t *host)
 {
     return name.jobid == OPAL_PROC_MY_NAME.jobid &&
            0 != (MCA_BTL_RAWE_CAPABILITY_MULTICAST & mca_btl_rawe_proc_capabilities(name, host));
@@ -404,7 +404,7 @@ static void close_group(struct mca_btl_rawe_multicast *group, bool complete)
 static const struct mca_btl_rawe_offer offer = {
     .version = MCA_BTL_RAWE_OFFER_VERSION,
     .announce = announce_collectives,
-    .takes_part = takes_part,
+    .takes_part = process_takes_part,
     .place = mca_btl_rawe_multicast_place,
     .open = mca_btl_rawe_multicast_open,
     .send = send_message,

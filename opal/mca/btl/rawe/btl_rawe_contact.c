@@ -325,7 +325,7 @@ static void enter_reached(struct search *search, opal_bitmap_t *reachable)
 }
 
 /** Count the paths to processes that were not reached; a later module's failure reports them. */
-static void report_unreachable(const struct search *search)
+static void count_unreachable(const struct search *search)
 {
     mca_btl_rawe_module_t *module = search->module, *last = module;
 
@@ -347,7 +347,7 @@ static void report_unreachable(const struct search *search)
 }
 
 /** Return true for other processes, unless a shared-memory BTL takes them anyway. */
-static bool is_ours(const opal_proc_t *proc)
+static bool is_our_proc(const opal_proc_t *proc)
 {
     return proc != opal_proc_local_get() && !(OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags) &&
                                               proc->proc_name.jobid == OPAL_PROC_MY_NAME.jobid &&
@@ -374,7 +374,7 @@ static int search_processes(mca_btl_rawe_module_t *module, size_t count, opal_pr
     search.targets = (struct rawe_path_target *)(search.paths + most);
     for (size_t i = 0; i < count; ++i) {
         endpoints[i] = NULL;
-        if ((is_ours(procs[i]) || (shared_too && procs[i] != opal_proc_local_get())) &&
+        if ((is_our_proc(procs[i]) || (shared_too && procs[i] != opal_proc_local_get())) &&
             0 != mca_btl_rawe_proc_wait(procs[i], &published)) {
             list_paths(&search, i, &published);
         }
@@ -387,15 +387,15 @@ static int search_processes(mca_btl_rawe_module_t *module, size_t count, opal_pr
         search_perform(&search,
                        first_contact && (module->reached_any || mca_btl_rawe_compat_alone()));
         enter_reached(&search, reachable);
-        report_unreachable(&search);
+        count_unreachable(&search);
     }
     for (size_t i = 0; i < count; ++i) {
-        if (is_ours(procs[i])) {
+        if (is_our_proc(procs[i])) {
             mca_btl_rawe_proc_note_tried(procs[i]->proc_name, module->address.index,
                                          NULL != endpoints[i]);
         }
     }
-    if (first_contact && NULL == endpoints[0] && !shared_too && is_ours(procs[0])) {
+    if (first_contact && NULL == endpoints[0] && !shared_too && is_our_proc(procs[0])) {
         end_job_if_unreachable(module, procs[0]);
     }
     free(search.candidates);

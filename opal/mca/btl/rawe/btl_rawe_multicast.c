@@ -204,7 +204,7 @@ static void group_receive(void *context, const uint8_t *mac, const struct rawe_g
 }
 
 /** rawe_port_receiver.frame */
-static void receive_frame(void *context, uint8_t *frame, size_t len_bytes)
+static void receive_group_frame(void *context, uint8_t *frame, size_t len_bytes)
 {
     struct rawe_group_header header;
     const size_t group_bytes =
@@ -232,8 +232,8 @@ static uint8_t *place_packet(void *context, const uint8_t *source_mac, const uin
 }
 
 /** rawe_port_receiver.packet */
-static void receive_packet(void *context, const uint8_t *source_mac, const uint8_t *head,
-                           size_t head_bytes, const uint8_t *data, size_t data_bytes)
+static void receive_group_packet(void *context, const uint8_t *source_mac, const uint8_t *head,
+                                 size_t head_bytes, const uint8_t *data, size_t data_bytes)
 {
     struct rawe_group_header header;
 
@@ -647,7 +647,7 @@ unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bo
                                          bool deferring)
 {
     static const struct rawe_port_receiver receiver = {
-        .frame = receive_frame, .place = place_packet, .packet = receive_packet};
+        .frame = receive_group_frame, .place = place_packet, .packet = receive_group_packet};
 
     if (module != groups.module) {
         return 0; /* it need not have a port for groups */

@@ -161,7 +161,7 @@ struct question {
 };
 
 /** mca_btl_rawe_compat_modex_answer_fn: in a thread of the runtime, or inside the request. */
-static void note_answer(void *context, const void *data, size_t len_bytes)
+static void note_modex(void *context, const void *data, size_t len_bytes)
 {
     struct question question = *(struct question *)context;
     void *copy = 0 != len_bytes ? malloc(len_bytes) : NULL;
@@ -187,7 +187,7 @@ static void note_answer(void *context, const void *data, size_t len_bytes)
 }
 
 /** Request the process's published data. Lock held, but released meanwhile. */
-static void modex_ask(struct record *record)
+static void request_modex(struct record *record)
 {
     struct question *question = malloc(sizeof(*question));
     uint64_t limit_ms =
@@ -200,7 +200,7 @@ static void modex_ask(struct record *record)
         pthread_mutex_unlock(&records.lock);
         status = mca_btl_rawe_compat_modex_request(&mca_btl_rawe_state.component->btl_version,
                                                    &record->name, (int)((limit_ms + 999) / 1000),
-                                                   note_answer, question);
+                                                   note_modex, question);
         pthread_mutex_lock(&records.lock);
     }
     if (OPAL_SUCCESS != status) {
@@ -267,7 +267,7 @@ unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_pu
     pthread_mutex_lock(&records.lock);
     struct record *record = records.unknown < UNKNOWN_MAX ? record_get(name) : record_find(name);
     if (NULL != record && NULL == record->data && !record->asked) {
-        modex_ask(record);
+        request_modex(record);
     }
     if (NULL != record && NULL != record->data) {
         (void)modex_parse(record->data, record->len_bytes, out);
@@ -282,7 +282,7 @@ static void modex_await(struct record *record)
     for (unsigned questions = record->asked ? 2 : 1; NULL == record->data && 0 != questions;
          --questions) {
         if (!record->asked) {
-            modex_ask(record);
+            request_modex(record);
         }
         while (record->asked) {
             pthread_cond_wait(&records.answered, &records.lock);

@@ -81,7 +81,7 @@ static void peer_ask(void *context, struct rawe_peer *peer)
 }
 
 /** rawe_failover_callbacks.answered_ns */
-static uint64_t answered_ns(void *context, const struct rawe_peer *peer)
+static uint64_t endpoint_answered_ns(void *context, const struct rawe_peer *peer)
 {
     const mca_btl_base_endpoint_t *endpoint = peer->owner;
 
@@ -108,7 +108,7 @@ void mca_btl_rawe_routes_init(void)
 {
     static const struct rawe_failover_callbacks callbacks = {
         .ask = peer_ask,
-        .answered_ns = answered_ns,
+        .answered_ns = endpoint_answered_ns,
         .say = peer_say,
     };
 

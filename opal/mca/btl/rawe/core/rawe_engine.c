@@ -376,9 +376,9 @@ __attribute__((noinline)) static bool pass_on(struct rawe_engine *engine, struct
 }
 
 /** Dispatch a frame for this process, with a batch header or without. */
-static inline void dispatch(struct rawe_engine *engine, const uint8_t *source_mac,
-                            const struct rawe_header *header, const uint8_t *payload,
-                            const struct rawe_batch *batch, uint64_t now_ns)
+static inline void dispatch_frame(struct rawe_engine *engine, const uint8_t *source_mac,
+                                  const struct rawe_header *header, const uint8_t *payload,
+                                  const struct rawe_batch *batch, uint64_t now_ns)
 {
     struct rawe_conn *conn = rawe_conn_table_find(engine->table, header->connection_id);
     if (conn == NULL) {
@@ -426,7 +426,7 @@ void rawe_engine_receive(struct rawe_engine *engine, const uint8_t *frame, size_
     } else if (header.type == RAWE_FRAME_CONNECT) {
         receive_connect(engine, &header, source_mac, bytes + RAWE_HEADER_BYTES, now_ns);
     } else {
-        dispatch(engine, source_mac, &header, bytes + RAWE_HEADER_BYTES, NULL, now_ns);
+        dispatch_frame(engine, source_mac, &header, bytes + RAWE_HEADER_BYTES, NULL, now_ns);
     }
 }
 
@@ -464,9 +464,9 @@ void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source
     }
     if (header->type == RAWE_FRAME_BULK) {
         batch.fragment.data = data;
-        dispatch(engine, source_mac, header, data, &batch, now_ns);
+        dispatch_frame(engine, source_mac, header, data, &batch, now_ns);
     } else if (header->type == RAWE_FRAME_PROBE) {
-        dispatch(engine, source_mac, header, data, NULL, now_ns);
+        dispatch_frame(engine, source_mac, header, data, NULL, now_ns);
     } else {
         engine->counters.dropped_type++;
     }
@@ -515,7 +515,7 @@ static void begin_elsewhere(struct rawe_engine *engine, uint64_t now_ns)
 }
 
 /** Grant peers their shares, and owe them acknowledgements that say so. */
-static void grant(struct rawe_engine *engine, uint64_t now_ns)
+static void grant_shares(struct rawe_engine *engine, uint64_t now_ns)
 {
     struct rawe_grants *grants = &engine->pull.grants;
     struct rawe_grants_member *member;
@@ -528,7 +528,7 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
 {
     now_ns = rawe_engine_time(engine, now_ns);
     advance_credit(engine, now_ns);
-    grant(engine, now_ns);
+    grant_shares(engine, now_ns);
     /* A flush inside a flush's callback takes over its rest, which the callback may wait for. */
     rawe_list_append_all(&engine->flushing, &engine->pending);
     engine->link_full = engine->batches_full = false;

@@ -9,7 +9,7 @@
 #define GENERATION_MAX 0xFFFu
 #define FIRST_SIZE 16u
 
-static bool grow(struct rawe_conn_table *table)
+static bool grow_conns(struct rawe_conn_table *table)
 {
     uint32_t size = table->size == 0 ? FIRST_SIZE : table->size * 2;
     if (size > 1u << INDEX_BITS) {
@@ -33,7 +33,7 @@ uint32_t rawe_conn_table_add(struct rawe_conn_table *table, struct rawe_conn *co
     while (index < table->size && table->entries[index].conn != NULL) {
         index++;
     }
-    if (index == table->size && !grow(table)) {
+    if (index == table->size && !grow_conns(table)) {
         return 0;
     }
     table->entries[index].conn = conn;

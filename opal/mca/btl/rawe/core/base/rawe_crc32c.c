@@ -92,7 +92,7 @@ typedef long long lane __attribute__((vector_size(16)));
 
 #define FOLDING __attribute__((target("sse4.2,pclmul")))
 
-FOLDING static inline lane load(const uint8_t *bytes)
+FOLDING static inline lane load_lane(const uint8_t *bytes)
 {
     lane loaded;
     memcpy(&loaded, bytes, sizeof(loaded));
@@ -100,7 +100,7 @@ FOLDING static inline lane load(const uint8_t *bytes)
 }
 
 /** Move a lane forward by the distance of the constants, onto `onto`. */
-FOLDING static inline lane fold(lane from, lane constants, lane onto)
+FOLDING static inline lane fold_lane(lane from, lane constants, lane onto)
 {
     return __builtin_ia32_pclmulqdq128(from, constants, 0x00) ^
            __builtin_ia32_pclmulqdq128(from, constants, 0x11) ^ onto;
@@ -112,19 +112,19 @@ FOLDING static uint32_t by_folding(uint32_t crc, const uint8_t *bytes, size_t le
     const lane near = {0xF20C0DFE, 0x493C7D27}; /* LANE_BYTES: x^159, x^95 */
     lane lanes[LANES];
     for (unsigned i = 0; i < LANES; i++) {
-        lanes[i] = load(bytes + i * LANE_BYTES);
+        lanes[i] = load_lane(bytes + i * LANE_BYTES);
     }
     lanes[0] ^= (lane){crc, 0};
     bytes += FOLD_BYTES;
     len_bytes -= FOLD_BYTES;
     for (; len_bytes >= FOLD_BYTES; bytes += FOLD_BYTES, len_bytes -= FOLD_BYTES) {
         for (unsigned i = 0; i < LANES; i++) {
-            lanes[i] = fold(lanes[i], far, load(bytes + i * LANE_BYTES));
+            lanes[i] = fold_lane(lanes[i], far, load_lane(bytes + i * LANE_BYTES));
         }
     }
     lane last = lanes[0];
     for (unsigned i = 1; i < LANES; i++) {
-        last = fold(last, near, lanes[i]);
+        last = fold_lane(last, near, lanes[i]);
     }
     uint64_t wide = __builtin_ia32_crc32di(0, (uint64_t)last[0]);
     wide = __builtin_ia32_crc32di(wide, (uint64_t)last[1]);

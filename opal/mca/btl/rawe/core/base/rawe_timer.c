@@ -29,12 +29,12 @@ static struct rawe_timer *timer_of(struct rawe_link *link)
 }
 
 /** Return the slot of a level that holds the timers of a tick. */
-static struct rawe_link *slot_of(struct rawe_timer_wheel *wheel, unsigned level, uint64_t tick)
+static struct rawe_link *slot_of_tick(struct rawe_timer_wheel *wheel, unsigned level, uint64_t tick)
 {
     return &wheel->slots[level][(tick >> (level * RAWE_TIMER_SLOT_BITS)) & SLOT_MASK];
 }
 
-static void insert(struct rawe_timer_wheel *wheel, struct rawe_timer *timer)
+static void insert_timer(struct rawe_timer_wheel *wheel, struct rawe_timer *timer)
 {
     uint64_t tick = (timer->deadline_ns >> RAWE_TIMER_TICK_SHIFT) + 1; /* past the deadline */
     if (tick < wheel->tick) {
@@ -50,7 +50,7 @@ static void insert(struct rawe_timer_wheel *wheel, struct rawe_timer *timer)
         distance >>= RAWE_TIMER_SLOT_BITS;
         level++;
     }
-    rawe_list_append(slot_of(wheel, level, tick), &timer->link);
+    rawe_list_append(slot_of_tick(wheel, level, tick), &timer->link);
 }
 
 void rawe_timer_arm(struct rawe_timer_wheel *wheel, struct rawe_timer *timer, uint64_t deadline_ns)
@@ -58,7 +58,7 @@ void rawe_timer_arm(struct rawe_timer_wheel *wheel, struct rawe_timer *timer, ui
     wheel->armed += !rawe_timer_armed(timer);
     rawe_list_remove(&timer->link);
     timer->deadline_ns = deadline_ns;
-    insert(wheel, timer);
+    insert_timer(wheel, timer);
 }
 
 void rawe_timer_cancel(struct rawe_timer_wheel *wheel, struct rawe_timer *timer)
@@ -72,21 +72,21 @@ static void insert_all(struct rawe_timer_wheel *wheel, struct rawe_link *timers)
 {
     struct rawe_timer *timer;
     while ((timer = timer_of(rawe_list_take(timers))) != NULL) {
-        insert(wheel, timer);
+        insert_timer(wheel, timer);
     }
 }
 
 /** Move a slot's timers to a finer level, or back to the same slot. */
-static void cascade(struct rawe_timer_wheel *wheel, unsigned level)
+static void cascade_timers(struct rawe_timer_wheel *wheel, unsigned level)
 {
     struct rawe_link timers;
     rawe_list_init(&timers);
-    rawe_list_append_all(&timers, slot_of(wheel, level, wheel->tick));
+    rawe_list_append_all(&timers, slot_of_tick(wheel, level, wheel->tick));
     insert_all(wheel, &timers);
 }
 
 /** Move the wheel to `tick` and insert all timers again, which is cheaper than stepping. */
-static void jump(struct rawe_timer_wheel *wheel, uint64_t tick)
+static void jump_to_tick(struct rawe_timer_wheel *wheel, uint64_t tick)
 {
     struct rawe_link all;
     rawe_list_init(&all);
@@ -101,7 +101,7 @@ void rawe_timer_wheel_advance(struct rawe_timer_wheel *wheel, uint64_t now_ns)
 {
     uint64_t last = now_ns >> RAWE_TIMER_TICK_SHIFT;
     if (last > wheel->tick && last - wheel->tick > JUMP_TICKS && wheel->armed != 0) {
-        jump(wheel, last);
+        jump_to_tick(wheel, last);
     }
     while (wheel->tick <= last) {
         if (wheel->armed == 0) {
@@ -112,9 +112,9 @@ void rawe_timer_wheel_advance(struct rawe_timer_wheel *wheel, uint64_t now_ns)
             if ((wheel->tick & ((1ull << (level * RAWE_TIMER_SLOT_BITS)) - 1)) != 0) {
                 break;
             }
-            cascade(wheel, level);
+            cascade_timers(wheel, level);
         }
-        struct rawe_link *slot = slot_of(wheel, 0, wheel->tick++);
+        struct rawe_link *slot = slot_of_tick(wheel, 0, wheel->tick++);
         if (rawe_list_empty(slot)) {
             continue; /* the usual case */
         }
@@ -124,7 +124,7 @@ void rawe_timer_wheel_advance(struct rawe_timer_wheel *wheel, uint64_t now_ns)
         rawe_list_append_all(&expired, slot);
         while ((timer = timer_of(rawe_list_take(&expired))) != NULL) {
             if (timer->deadline_ns > now_ns) {
-                insert(wheel, timer);
+                insert_timer(wheel, timer);
                 continue;
             }
             wheel->armed--;

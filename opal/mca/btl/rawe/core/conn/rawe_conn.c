@@ -21,8 +21,8 @@
 static void timer_expired(struct rawe_timer *timer, uint64_t now_ns);
 
 /** Allocate a connection in its initial state, without an id. Returns NULL when out of memory. */
-static struct rawe_conn *create(struct rawe_route *preferred, unsigned lane, struct rawe_peer *peer,
-                                void *owner)
+static struct rawe_conn *create_conn(struct rawe_route *preferred, unsigned lane,
+                                     struct rawe_peer *peer, void *owner)
 {
     struct rawe_engine *engine = preferred->engine;
     struct rawe_conn *conn = calloc(1, sizeof(*conn));
@@ -52,7 +52,7 @@ struct rawe_conn *rawe_conn_open(struct rawe_route *preferred, unsigned lane,
 {
     struct rawe_engine *engine = preferred->engine;
     struct rawe_route *best = rawe_route_best(preferred);
-    struct rawe_conn *conn = create(preferred, lane, peer, owner);
+    struct rawe_conn *conn = create_conn(preferred, lane, peer, owner);
     uint32_t local_id = conn != NULL ? rawe_conn_table_add(engine->table, conn) : 0;
     if (local_id == 0) {
         if (conn != NULL) {
@@ -119,7 +119,7 @@ static void ask_at_once(struct rawe_conn *conn, uint64_t now_ns)
 }
 
 /** Return true in the states in which the peer can be sent CONNECT or a probe. */
-static bool may_ask(const struct rawe_conn *conn)
+static bool may_ask_peer(const struct rawe_conn *conn)
 {
     return conn->handshake.state == RAWE_CONN_CONNECTING || conn->handshake.state == RAWE_CONN_OPEN;
 }
@@ -137,7 +137,7 @@ void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t n
         /* Discard what was measured on the old route (RFC 9000 section 9.4). */
         rawe_conn_forget_path(conn, was_dead);
     }
-    if (may_ask(conn)) {
+    if (may_ask_peer(conn)) {
         ask_at_once(conn, now_ns);
     }
 }
@@ -146,7 +146,7 @@ void rawe_conn_readdress(struct rawe_conn *conn, uint64_t now_ns)
 {
     now_ns = rawe_engine_time(conn->engine, now_ns);
     rawe_conn_path_use(conn, conn->path.route);
-    if (may_ask(conn)) {
+    if (may_ask_peer(conn)) {
         rawe_liveness_migrate(&conn->path.liveness, conn->engine->deferral->active, now_ns);
         /* Probe until the peer answers, even if it owes nothing. */
         (void)rawe_liveness_ask_idle(&conn->path.liveness, true);
@@ -208,7 +208,7 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
 }
 
 /** Probe the peer, suspect it, or give it up. False: given up, and perhaps already closed. */
-static bool ask(struct rawe_conn *conn, uint64_t now_ns)
+static bool ask_peer(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     struct rawe_liveness *liveness = &conn->path.liveness;
@@ -269,7 +269,7 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
             rawe_liveness_heard(&conn->path.liveness); /* nothing was asked, so it is not silent */
         }
     }
-    if (owed && !ask(conn, now_ns)) {
+    if (owed && !ask_peer(conn, now_ns)) {
         return;
     }
     rawe_conn_arm(conn);

@@ -20,7 +20,7 @@ struct search {
 };
 
 /** rawe_sendwin_lost_fn */
-static void lost(void *context, const struct rawe_txframe *frame, uint32_t sequence)
+static void count_lost(void *context, const struct rawe_txframe *frame, uint32_t sequence)
 {
     const struct search *search = context;
     struct rawe_conn *conn = search->conn;
@@ -62,7 +62,7 @@ void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
     uint64_t reorder_ns =
         rawe_reorder_window_ns(&conn->tx.reorder, conn->engine->config.reorder_ns, &conn->tx.rtt);
     struct search search = {conn, conn->path.batch == RAWE_BATCH_VALIDATING};
-    if (!rawe_sendwin_detect_losses(&conn->tx.window, reorder_ns, now_ns, lost, &search)) {
+    if (!rawe_sendwin_detect_losses(&conn->tx.window, reorder_ns, now_ns, count_lost, &search)) {
         rawe_sendwin_plan_search(&conn->tx.window, 0);
     } else {
         rawe_sendwin_plan_search(&conn->tx.window, now_ns + reorder_ns);
@@ -85,7 +85,7 @@ struct acknowledgement {
 };
 
 /** Send more, because there may be room for it. Late in a turn, batches wait for its end. */
-static void go_on(struct rawe_conn *conn, uint64_t now_ns)
+static void send_more(struct rawe_conn *conn, uint64_t now_ns)
 {
     if (rawe_conn_batch_used(conn) && rawe_engine_turn_is_long(conn->engine)) {
         rawe_conn_make_pending(conn);
@@ -110,8 +110,8 @@ static void note_answer(struct rawe_conn *conn, struct acknowledgement *acked, u
 }
 
 /** Remove from the window what has arrived, and mark what the SACK bitmap reports. */
-static void apply(struct rawe_conn *conn, struct acknowledgement *acked, const uint8_t *sack,
-                  size_t sack_bytes, uint64_t now_ns)
+static void apply_ack(struct rawe_conn *conn, struct acknowledgement *acked, const uint8_t *sack,
+                      size_t sack_bytes, uint64_t now_ns)
 {
     struct rawe_sendwin *window = &conn->tx.window;
     uint32_t acknowledgement = acked->header->acknowledgement;
@@ -142,7 +142,7 @@ static void apply(struct rawe_conn *conn, struct acknowledgement *acked, const u
 }
 
 /** Learn from it: whether the peer and its batches are alive, the round trip, the window. */
-static void measure(struct rawe_conn *conn, struct acknowledgement *acked, uint64_t now_ns)
+static void measure_path(struct rawe_conn *conn, struct acknowledgement *acked, uint64_t now_ns)
 {
     struct rawe_ack *ack = &acked->ack;
     uint64_t probe_ns = acked->probe_ns;
@@ -192,7 +192,7 @@ static void react(struct rawe_conn *conn, const struct acknowledgement *acked, u
     rawe_cc_pace(&conn->tx.cc, window->in_flight, arrived);
     if (conn->tx.queue.first != NULL || window->to_transmit != 0 ||
         (conn->tx.refill != NULL && conn->tx.refill(conn))) {
-        go_on(conn, now_ns);
+        send_more(conn, now_ns);
     }
     if (acked->sends.first != NULL) {
         rawe_conn_complete(engine, acked->sends.first, RAWE_STATUS_DONE);
@@ -209,8 +209,8 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
     struct acknowledgement acked = {.header = header, .is_ack = header->type == RAWE_FRAME_ACK};
     note_answer(conn, &acked, now_ns);
     if (header->acknowledgement != window->una || sack_bytes != 0 || acked.probe_ns != 0) {
-        apply(conn, &acked, sack, sack_bytes, now_ns);
-        measure(conn, &acked, now_ns);
+        apply_ack(conn, &acked, sack, sack_bytes, now_ns);
+        measure_path(conn, &acked, now_ns);
         react(conn, &acked, now_ns);
         return;
     }
@@ -218,6 +218,6 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
         rawe_conn_batch_unheard(conn, now_ns);
     }
     if (conn->tx.queue.first != NULL || window->to_transmit != 0) {
-        go_on(conn, now_ns); /* the credit may have grown */
+        send_more(conn, now_ns); /* the credit may have grown */
     }
 }

@@ -124,7 +124,7 @@ static uint64_t since_verdict_ns(const struct rawe_conn *conn)
 }
 
 /** Stop sending batches, because they do not pass. Unacknowledged ones become plain frames. */
-static void withdraw(struct rawe_conn *conn)
+static void withdraw_batches(struct rawe_conn *conn)
 {
     if (conn->path.batch == RAWE_BATCH_VALID && since_verdict_ns(conn) >= RETRY_MOST_NS) {
         conn->path.batch_failures = 0;
@@ -146,12 +146,12 @@ void rawe_conn_batch_unheard(struct rawe_conn *conn, uint64_t now_ns)
     }
     if (conn->path.plain_answers >= PLAIN_ANSWERS_MAX &&
         now_ns - conn->path.plain_since_ns >= PLAIN_ANSWERS_NS) {
-        withdraw(conn);
+        withdraw_batches(conn);
     }
 }
 
 /** Return true if the connection can send batches on its present route. */
-static bool possible(const struct rawe_conn *conn)
+static bool can_batch(const struct rawe_conn *conn)
 {
     return conn->engine->batches.bytes_max != 0 &&
            conn->path.via->batches.output.transmit != NULL && conn->lane == RAWE_LANE_BULK;
@@ -160,13 +160,13 @@ static bool possible(const struct rawe_conn *conn)
 void rawe_conn_batch_move(struct rawe_conn *conn)
 {
     if (conn->path.batch != RAWE_BATCH_UNVALIDATED) {
-        conn->path.batch = possible(conn) ? RAWE_BATCH_MIGRATED : RAWE_BATCH_INVALID;
+        conn->path.batch = can_batch(conn) ? RAWE_BATCH_MIGRATED : RAWE_BATCH_INVALID;
         conn->path.batches_lost = conn->path.batch_failures = 0; /* the new route may carry them */
     }
 }
 
 /** Return true if batches were not validated on this route, or the last failure is old enough. */
-static bool undecided(const struct rawe_conn *conn)
+static bool needs_verdict(const struct rawe_conn *conn)
 {
     uint64_t retry_ns = RETRY_LEAST_NS << conn->path.batch_failures >> 1;
     retry_ns = retry_ns < RETRY_MOST_NS ? retry_ns : RETRY_MOST_NS;
@@ -186,7 +186,7 @@ bool rawe_conn_batch_awaits_validation(const struct rawe_conn *conn)
 {
     bool waits =
         conn->path.batch == RAWE_BATCH_MIGRATED ||
-        (conn->path.batch == RAWE_BATCH_UNVALIDATED && possible(conn) && !has_sent_little(conn));
+        (conn->path.batch == RAWE_BATCH_UNVALIDATED && can_batch(conn) && !has_sent_little(conn));
     return conn->path.batch == RAWE_BATCH_VALIDATING ||
            (waits && !rawe_sendwin_empty(&conn->tx.window));
 }
@@ -228,7 +228,7 @@ static bool enter_pattern(struct rawe_conn *conn, uint32_t data_bytes)
 
 void rawe_conn_batch_validate(struct rawe_conn *conn)
 {
-    if (!undecided(conn) || !possible(conn) || conn->handshake.state != RAWE_CONN_OPEN ||
+    if (!needs_verdict(conn) || !can_batch(conn) || conn->handshake.state != RAWE_CONN_OPEN ||
         conn->tx.queue.first == NULL || !rawe_sendwin_empty(&conn->tx.window) ||
         conn->tx.window.held != NULL || /* was there first, and needs a number */
         (conn->path.batch == RAWE_BATCH_UNVALIDATED && has_sent_little(conn))) {
@@ -259,7 +259,7 @@ void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe 
         conn->path.batch_verdict_ns = conn->engine->now_ns;
         conn->engine->counters.validations_passed++;
     } else if (lost != NULL && lost->sendings >= VALIDATIONS_MAX) {
-        withdraw(conn);
+        withdraw_batches(conn);
     }
 }
 
@@ -330,7 +330,7 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
         rawe_conn_sent(conn, frame, first_segments(count) << first, now_ns);
         room -= count;
         if (lost_whole && ++conn->path.batches_lost >= BATCHES_LOST_MAX) {
-            withdraw(conn);
+            withdraw_batches(conn);
         }
         lost_whole = false; /* count each loss once, however often the link is full */
     }
@@ -373,7 +373,7 @@ static size_t write_payload(uint8_t *out, const struct rawe_txframe *frame, uint
 }
 
 /** Transmit the frame whose payload is already in `buffer`, with this header. */
-static bool transmit(struct rawe_conn *conn, uint8_t *buffer, const struct rawe_header *header)
+static bool send_buffer(struct rawe_conn *conn, uint8_t *buffer, const struct rawe_header *header)
 {
     memcpy(buffer, conn->path.eth_header, RAWE_ETH_HEADER_BYTES);
     return rawe_conn_transmit_sealed(conn->path.via, buffer, header);
@@ -389,7 +389,7 @@ static bool transmit_segment(struct rawe_conn *conn, const struct rawe_txframe *
     size_t most_bytes = (conn->path.payload_max_bytes & ~7u) - RAWE_SLICE_BYTES;
     const struct rawe_header header = rawe_conn_header(conn, frame, index, 1, total_bytes);
     if (total_bytes <= conn->path.payload_max_bytes) {
-        return transmit(conn, buffer, &header);
+        return send_buffer(conn, buffer, &header);
     }
     struct rawe_slice slice = {.total_bytes = (uint16_t)total_bytes, .type = header.type};
     const bool goes_on = conn->tx.slices_of == header.sequence;
@@ -403,7 +403,7 @@ static bool transmit_segment(struct rawe_conn *conn, const struct rawe_txframe *
         struct rawe_header changed = header;
         changed.type = RAWE_FRAME_SLICE;
         changed.payload_bytes = (uint16_t)(RAWE_SLICE_BYTES + data_bytes);
-        if (!transmit(conn, part, &changed)) {
+        if (!send_buffer(conn, part, &changed)) {
             conn->tx.slices_of = header.sequence;
             conn->tx.slices_bytes = (uint16_t)offset;
             return false;
@@ -486,7 +486,7 @@ static size_t needed_bytes(const struct rawe_conn *conn, const struct rawe_send 
 }
 
 /** Append a message to a bundle of `used_bytes`. */
-static void append(struct bundle *bundle, size_t used_bytes, const struct rawe_send *send)
+static void append_message(struct bundle *bundle, size_t used_bytes, const struct rawe_send *send)
 {
     size_t begin = rawe_fragment_pad(used_bytes);
     uint8_t *out = bundle->content + begin;
@@ -522,7 +522,7 @@ void rawe_conn_bundle(struct rawe_conn *conn, uint32_t bytes_max)
     while ((bytes = needed_bytes(conn, queue->first, used_bytes)) != 0 &&
            used_bytes + bytes <= bytes_max) {
         struct rawe_send *send = queue->first;
-        append(bundle, used_bytes, send);
+        append_message(bundle, used_bytes, send);
         used_bytes += bytes;
         (void)rawe_sendqueue_framed(queue, send->total_bytes);
         engine->counters.messages_coalesced++;

@@ -9,7 +9,7 @@
 /* ---- routes ---- */
 
 /** Set `predicted`: frames of both directions take the preferred route, or not. */
-static void predict(struct rawe_conn *conn)
+static void predict_route(struct rawe_conn *conn)
 {
     bool preferred =
         conn->path.route == conn->path.preferred && conn->path.back == conn->path.preferred;
@@ -55,7 +55,7 @@ void rawe_conn_path_use(struct rawe_conn *conn, struct rawe_route *route)
     }
     conn->path.route = route;
     conn->path.via = route->engine;
-    predict(conn);
+    predict_route(conn);
     rawe_eth_header_encode(conn->path.eth_header, route->mac, config->mac, config->ethertype);
     conn->path.peer_port = route->port;
     conn->path.peer_key = route->key;
@@ -75,7 +75,7 @@ void rawe_conn_path_asked(struct rawe_conn *conn, struct rawe_route *route)
     }
     conn->path.into = engine;
     conn->path.back = route;
-    predict(conn);
+    predict_route(conn);
 }
 
 /* ---- transmission ---- */
@@ -139,9 +139,9 @@ static bool transmit_like_data(struct rawe_conn *conn, const struct rawe_header 
 }
 
 /** Address a control frame, by the peer's route if it `answers` one. Returns the engine to use. */
-static struct rawe_engine *address(const struct rawe_conn *conn, bool answers,
-                                   uint8_t eth_header[RAWE_ETH_HEADER_BYTES],
-                                   struct rawe_header *header)
+static struct rawe_engine *address_frame(const struct rawe_conn *conn, bool answers,
+                                         uint8_t eth_header[RAWE_ETH_HEADER_BYTES],
+                                         struct rawe_header *header)
 {
     const struct rawe_route *back = conn->path.back;
     if (!answers || back == conn->path.route || back->down) {
@@ -175,7 +175,7 @@ bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t typ
     bool like_data =
         type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN && conn->tx.window.in_flight != 0;
     bool answers = type == RAWE_FRAME_ACK || (flags & RAWE_FLAG_REPLY) != 0;
-    struct rawe_engine *via = address(conn, answers, buffer, &header);
+    struct rawe_engine *via = address_frame(conn, answers, buffer, &header);
     if (like_data && conn->path.batch == RAWE_BATCH_VALID) {
         return transmit_like_data(conn, &header, payload);
     }

@@ -164,7 +164,7 @@ static void deliver_fragmented(struct rawe_conn *conn)
 }
 
 /** Return false, and count it, if a validation fragment does not contain the pattern. */
-static bool validation_right(struct rawe_engine *engine, const struct rawe_fragment *fragment)
+static bool has_validation_pattern(struct rawe_engine *engine, const struct rawe_fragment *fragment)
 {
     if (fragment->kind != RAWE_FRAGMENT_VALIDATION ||
         (fragment->total_bytes <= RAWE_BATCH_BYTES_MAX &&
@@ -194,7 +194,7 @@ struct arrival {
 };
 
 /** Refuse a frame for lack of memory. Tells its sender once, so that it stops. */
-static void refuse(struct rawe_conn *conn)
+static void refuse_frame(struct rawe_conn *conn)
 {
     struct rawe_deferral *deferral = conn->engine->deferral;
     deferral->refused = deferral->refused || rawe_deferral_holds(deferral);
@@ -214,7 +214,7 @@ void rawe_conn_admit(struct rawe_conn *conn)
 }
 
 /** Reserve memory for the data, and copy parts to it. False: the frame was refused and counted. */
-static bool keep(struct rawe_conn *conn, const struct arrival *arrival)
+static bool keep_data(struct rawe_conn *conn, const struct arrival *arrival)
 {
     struct rawe_engine *engine = conn->engine;
     const struct rawe_fragment *fragment = arrival->fragment;
@@ -228,14 +228,14 @@ static bool keep(struct rawe_conn *conn, const struct arrival *arrival)
          !rawe_deferral_keep(engine->deferral, conn, arrival->payload,
                              (size_t)(arrival->end - arrival->payload)))) {
         engine->counters.no_buffer++;
-        refuse(conn);
+        refuse_frame(conn);
         return false;
     }
     return true;
 }
 
 /** Perform the records of a frame, which check_records has accepted. */
-static void perform(struct rawe_conn *conn, const struct arrival *arrival, uint64_t now_ns)
+static void perform_records(struct rawe_conn *conn, const struct arrival *arrival, uint64_t now_ns)
 {
     struct rawe_fragment fragment = *arrival->fragment;
     const uint8_t *behind = arrival->messages;
@@ -268,7 +268,7 @@ static void note_bulk(struct rawe_conn *conn, const struct arrival *arrival, uin
 }
 
 /** Accept frames that have arrived. */
-static inline void take(struct rawe_conn *conn, const struct arrival *arrival, uint64_t now_ns)
+static void accept_frames(struct rawe_conn *conn, const struct arrival *arrival, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     const struct rawe_fragment *fragment = arrival->fragment;
@@ -280,7 +280,7 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
         engine->counters.no_buffer++; /* the sender will resend it */
         return;
     }
-    if (!plain && (!validation_right(engine, fragment) || !keep(conn, arrival))) {
+    if (!plain && (!has_validation_pattern(engine, fragment) || !keep_data(conn, arrival))) {
         return;
     }
     if (in_order) {
@@ -303,7 +303,7 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
             deliver_messages(conn, arrival->messages, arrival->end);
         }
     } else if (rawe_fragment_is_record(fragment->kind)) {
-        perform(conn, arrival, now_ns);
+        perform_records(conn, arrival, now_ns);
     } else if (rawe_deferral_holds(engine->deferral)) {
         keep_fragmented(conn, false);
     } else {
@@ -341,8 +341,8 @@ static bool check_records(struct arrival *arrival)
 }
 
 /** Receive a DATA or BULK frame. */
-static inline void receive_data(struct rawe_conn *conn, const struct rawe_header *header,
-                                const uint8_t *payload, uint64_t now_ns)
+static inline void receive_data_frame(struct rawe_conn *conn, const struct rawe_header *header,
+                                      const uint8_t *payload, uint64_t now_ns)
 {
     struct rawe_fragment fragment;
     struct arrival arrival = {
@@ -366,7 +366,7 @@ static inline void receive_data(struct rawe_conn *conn, const struct rawe_header
         conn->engine->counters.dropped_length++;
         return;
     }
-    take(conn, &arrival, now_ns);
+    accept_frames(conn, &arrival, now_ns);
 }
 
 /** Receive a SLICE, and with the last one the frame itself. */
@@ -381,7 +381,7 @@ static void receive_slice(struct rawe_conn *conn, const struct rawe_header *head
     case RAWE_SLICE_ADDED:
         break;
     case RAWE_SLICE_WHOLE:
-        receive_data(conn, &whole, payload, now_ns);
+        receive_data_frame(conn, &whole, payload, now_ns);
         free(memory);
         break;
     case RAWE_SLICE_REFUSED:
@@ -410,7 +410,7 @@ static uint32_t count_new(const struct rawe_conn *conn, uint32_t sequence, uint3
 /* ---- frames of the connection, by type ---- */
 
 /** Return false if a callback has ended the connection's life: discard the rest of the frame. */
-static bool lives(const struct rawe_conn *conn, const struct rawe_header *header)
+static bool is_same_life(const struct rawe_conn *conn, const struct rawe_header *header)
 {
     return conn->handshake.local_id == header->connection_id;
 }
@@ -440,7 +440,7 @@ static inline bool accept_header(struct rawe_conn *conn, const struct rawe_heade
     if (data && (header->acknowledgement != conn->tx.window.una ||
                  conn->tx.peer_credit != header->credit)) {
         rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
-        return lives(conn, header);
+        return is_same_life(conn, header);
     }
     return true;
 }
@@ -456,7 +456,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
     switch (header->type) {
     case RAWE_FRAME_DATA:
     case RAWE_FRAME_BULK:
-        receive_data(conn, header, payload, now_ns);
+        receive_data_frame(conn, header, payload, now_ns);
         break;
     case RAWE_FRAME_SLICE:
         receive_slice(conn, header, payload, now_ns);
@@ -553,8 +553,8 @@ void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *ba
             .arrived_ns = arrived_ns,
             .fragment = &fragment,
         };
-        take(conn, &arrival, now_ns);
-        if (!lives(conn, header)) {
+        accept_frames(conn, &arrival, now_ns);
+        if (!is_same_life(conn, header)) {
             return;
         }
     }

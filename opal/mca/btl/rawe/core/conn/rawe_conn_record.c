@@ -304,7 +304,7 @@ static void served_done(struct rawe_send *send, enum rawe_status status)
 }
 
 /** Take a reserved entry. */
-static struct rawe_served *begin(struct rawe_engine *engine)
+static struct rawe_served *take_served(struct rawe_engine *engine)
 {
     struct rawe_serving *serving = &engine->serving;
     struct rawe_served *served = served_of(rawe_list_take(&serving->free));
@@ -315,20 +315,20 @@ static struct rawe_served *begin(struct rawe_engine *engine)
 }
 
 /** Take an entry that was not reserved. Returns NULL when out of memory. */
-static struct rawe_served *begin_more(struct rawe_engine *engine)
+static struct rawe_served *add_served(struct rawe_engine *engine)
 {
     if (!rawe_conn_serve_reserve(engine, 1)) {
         return NULL;
     }
     engine->serving.reserved--;
-    return begin(engine);
+    return take_served(engine);
 }
 
 /** rawe_send.split of a reply. */
-static struct rawe_send *split(struct rawe_send *send)
+static struct rawe_send *split_reply(struct rawe_send *send)
 {
     const struct rawe_served *served = (struct rawe_served *)(void *)send;
-    struct rawe_served *part = begin_more(served->engine);
+    struct rawe_served *part = add_served(served->engine);
     if (part == NULL) {
         return NULL;
     }
@@ -359,7 +359,7 @@ static void reply(struct rawe_conn *conn, const struct rawe_request *request,
     if (copies && rawe_conn_send_record(conn, &send, now_ns) != RAWE_STATUS_BUSY) {
         return;
     }
-    struct rawe_served *served = begin(conn->engine);
+    struct rawe_served *served = take_served(conn->engine);
     served->send = send;
     served->handle_index = handle_index;
     served->refers = handle_index != UINT32_MAX;
@@ -368,7 +368,7 @@ static void reply(struct rawe_conn *conn, const struct rawe_request *request,
         served->send.pieces[0].base = served->word;
     }
     bool is_long = served->refers && !copies && len_bytes > RAWE_OPERATION_SHORT_BYTES;
-    served->send.split = is_long ? split : NULL;
+    served->send.split = is_long ? split_reply : NULL;
     /* Keep long replies out of the express lane, which they would hold up. */
     if (!is_long || conn->lane != RAWE_LANE_EXPRESS || callbacks->long_reply == NULL ||
         !callbacks->long_reply(conn->engine->context, conn, &served->send)) {
@@ -383,7 +383,7 @@ static struct rawe_conn *conn_of(const struct rawe_served *served)
 }
 
 /** Turn a reply that has no frame in the window into a refusal: the memory is deregistered. */
-static void refuse(struct rawe_served *served)
+static void refuse_reply(struct rawe_served *served)
 {
     struct rawe_send *send = &served->send;
     memset(served->word, 0, sizeof(served->word));
@@ -394,21 +394,21 @@ static void refuse(struct rawe_served *served)
 }
 
 /** Cut short a reply whose memory is deregistered. Tells the initiator, unless out of memory. */
-static void cut(struct rawe_served *served)
+static void cut_reply(struct rawe_served *served)
 {
     struct rawe_send *send = &served->send;
     struct rawe_sendqueue *queue = send->queue;
     if (send->frames == 0) {
-        refuse(served);
+        refuse_reply(served);
         rawe_sendqueue_replaced(queue, send);
         return;
     }
     (void)rawe_sendqueue_pop(queue); /* only the first send can be partly in frames */
     send->total_bytes = send->pieces[0].len_bytes = send->framed_bytes;
-    struct rawe_served *refusal = begin_more(served->engine);
+    struct rawe_served *refusal = add_served(served->engine);
     if (refusal != NULL) {
         refusal->send = *send;
-        refuse(refusal);
+        refuse_reply(refusal);
         rawe_sendqueue_push_first(queue, &refusal->send);
         rawe_conn_make_pending(conn_of(refusal));
     }
@@ -422,7 +422,7 @@ void rawe_conn_serve_forget(struct rawe_engine *engine, uint32_t handle_index)
         if (served->refers &&
             (handle_index == RAWE_HANDLE_ANY || served->handle_index == handle_index)) {
             if (served->send.framed_bytes != served->send.total_bytes) {
-                cut(served);
+                cut_reply(served);
             }
             if (served->refers) {
                 rawe_sendwin_revoke(&conn_of(served)->tx.window, &served->send);
@@ -468,7 +468,7 @@ static void serve(struct rawe_conn *conn, const struct rawe_fragment *fragment, 
 }
 
 /** Copy the data of a PUT into registered memory, unless it was received there. */
-static void place(struct rawe_conn *conn, const struct rawe_fragment *fragment)
+static void place_put(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
     struct rawe_engine *engine = conn->engine;
     uint8_t *to = rawe_handle_resolve(engine->config.handles, fragment->id, fragment->key,
@@ -491,7 +491,7 @@ void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragm
 {
     switch (fragment->kind) {
     case RAWE_FRAGMENT_PUT:
-        place(conn, fragment);
+        place_put(conn, fragment);
         break;
     case RAWE_FRAGMENT_REPLY:
         receive_reply(conn, fragment);

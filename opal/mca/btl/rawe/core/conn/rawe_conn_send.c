@@ -69,8 +69,8 @@ static void copy_send(struct rawe_txframe *frame, struct rawe_send *send)
 }
 
 /** Return true if a message, or `record`, fits into a frame, which must hold the same kind. */
-static bool fits(const struct rawe_conn *conn, const struct rawe_txframe *frame, bool record,
-                 size_t data_bytes)
+static bool fits_frame(const struct rawe_conn *conn, const struct rawe_txframe *frame, bool record,
+                       size_t data_bytes)
 {
     size_t head_bytes = record ? RAWE_FRAGMENT_PUT_BYTES : RAWE_FRAGMENT_MESSAGE_BYTES;
     bool holds_records = frame->buffer[RAWE_PAYLOAD_OFFSET] != RAWE_FRAGMENT_MESSAGE;
@@ -82,7 +82,7 @@ static bool fits(const struct rawe_conn *conn, const struct rawe_txframe *frame,
 bool rawe_conn_record_joins(const struct rawe_conn *conn, size_t data_bytes)
 {
     return conn->tx.window.held != NULL && conn->handshake.state == RAWE_CONN_OPEN &&
-           fits(conn, conn->tx.window.held, true, data_bytes);
+           fits_frame(conn, conn->tx.window.held, true, data_bytes);
 }
 
 /** Return true if a message of this length should be held back for others to join it. */
@@ -165,15 +165,15 @@ static struct rawe_txframe *frame_copies(struct rawe_conn *conn, struct rawe_sen
         }
         send = conn->tx.queue.first;
     } while (is_copied(conn, send) &&
-             fits(conn, frame, rawe_fragment_is_record(send->kind), send->total_bytes));
+             fits_frame(conn, frame, rawe_fragment_is_record(send->kind), send->total_bytes));
     request_ack(conn, frame, frame->send != NULL);
     rawe_conn_enter_window(conn, frame);
     return frame;
 }
 
 /** Describe the unframed rest of the first queued send. Returns false if it must wait. */
-static bool describe(const struct rawe_conn *conn, const struct rawe_send *send,
-                     struct rawe_fragment *fragment)
+static bool describe_rest(const struct rawe_conn *conn, const struct rawe_send *send,
+                          struct rawe_fragment *fragment)
 {
     *fragment = (struct rawe_fragment){.kind = send->kind, .tag = send->tag};
     if (rawe_fragment_is_record(send->kind)) {
@@ -220,7 +220,7 @@ static struct rawe_txframe *frame_queued(struct rawe_conn *conn, bool even,
     }
     struct rawe_send *send = conn->tx.queue.first;
     struct rawe_fragment fragment;
-    if (!describe(conn, send, &fragment)) {
+    if (!describe_rest(conn, send, &fragment)) {
         return NULL;
     }
     struct rawe_txframe *frame = rawe_txframe_take(&engine->frames, RAWE_FRAGMENT_BYTES_MAX);
@@ -278,7 +278,7 @@ static bool is_plain(const struct rawe_conn *conn, const struct rawe_txframe *fr
 }
 
 /** See to it that what waits goes on once that is possible, and count the wait. */
-static void wait_for(struct rawe_conn *conn, enum rawe_blocked_by blocked, uint64_t now_ns)
+static void await_unblocking(struct rawe_conn *conn, enum rawe_blocked_by blocked, uint64_t now_ns)
 {
     struct rawe_counters *counters = &conn->engine->counters;
     uint64_t *const counts[RAWE_BLOCKED_BY_COUNT] = {
@@ -331,9 +331,9 @@ static struct rawe_txframe *next_frame(struct rawe_conn *conn, bool all, struct 
 }
 
 /** Collect plain frames to transmit, beginning with `frame`. Returns their number. */
-static unsigned collect(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
-                        struct rawe_txframe **frames, struct rawe_frame *views,
-                        struct rawe_sends *copied)
+static unsigned collect_plain(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
+                              struct rawe_txframe **frames, struct rawe_frame *views,
+                              struct rawe_sends *copied)
 {
     unsigned count = 0;
     do {
@@ -357,7 +357,7 @@ static bool transmit_plain(struct rawe_conn *conn, struct rawe_txframe *first, u
     const struct rawe_output *output = &conn->path.via->output;
     struct rawe_txframe *frames[ROUND_FRAMES];
     struct rawe_frame views[ROUND_FRAMES];
-    unsigned count = collect(conn, first, room, frames, views, copied);
+    unsigned count = collect_plain(conn, first, room, frames, views, copied);
     unsigned taken = output->transmit(output->context, views, count);
     for (unsigned i = 0; i < taken; i++) {
         rawe_conn_sent(conn, frames[i], 1, now_ns);
@@ -370,7 +370,7 @@ static bool transmit_plain(struct rawe_conn *conn, struct rawe_txframe *first, u
 }
 
 /** Note that data frames were sent, and an acknowledgement with them. */
-static inline void transmitted(struct rawe_conn *conn, uint64_t now_ns)
+static inline void note_sent(struct rawe_conn *conn, uint64_t now_ns)
 {
     rawe_cc_sent(&conn->tx.cc, conn->tx.window.in_flight, conn->engine->now_ns);
     rawe_recvwin_carried(&conn->rx.window);
@@ -391,7 +391,7 @@ static bool is_to_announce(const struct rawe_conn *conn)
 }
 
 /** Transmit as much as allowed. Returns the sends that are complete because they were copied. */
-static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now_ns)
+static struct rawe_send *transmit_window(struct rawe_conn *conn, bool all, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     struct rawe_sends copied = {NULL};
@@ -434,17 +434,17 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
         }
     }
     if (blocked != RAWE_BLOCKED_BY_NOTHING) {
-        wait_for(conn, blocked, now_ns);
+        await_unblocking(conn, blocked, now_ns);
     }
     if (conn->tx.window.in_flight != in_flight) {
-        transmitted(conn, now_ns);
+        note_sent(conn, now_ns);
     }
     return copied.first;
 }
 
 void rawe_conn_output(struct rawe_conn *conn, bool all, uint64_t now_ns)
 {
-    struct rawe_send *copied = transmit(conn, all, now_ns), *send;
+    struct rawe_send *copied = transmit_window(conn, all, now_ns), *send;
     /*
      * A callback may send, and wait for and receive the answer. So remove each send from the list
      * before its callback; if `done` is called first, rawe_conn_release removes it.
@@ -493,7 +493,7 @@ static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame,
         rawe_cc_validate(&conn->tx.cc, &conn->tx.rtt, 0, conn->engine->now_ns);
     }
     rawe_conn_sent(conn, frame, 1, now_ns);
-    transmitted(conn, now_ns);
+    note_sent(conn, now_ns);
     return true;
 }
 
@@ -509,7 +509,7 @@ static void send_coalesced(struct rawe_conn *conn, uint64_t now_ns)
     } else if (may_enter(blocked)) {
         (void)transmit_alone(conn, frame, blocked, now_ns);
     } else {
-        wait_for(conn, blocked, now_ns);
+        await_unblocking(conn, blocked, now_ns);
     }
 }
 
@@ -526,7 +526,7 @@ void rawe_conn_coalesce_flush(struct rawe_conn *conn, uint64_t now_ns)
 /* ---- interface for callers ---- */
 
 /** Connect if idle or closed by the peer. Returns why nothing can be sent now. */
-static enum rawe_status reconnect(struct rawe_conn *conn, uint64_t now_ns)
+static enum rawe_status connect_again(struct rawe_conn *conn, uint64_t now_ns)
 {
     conn->engine->counters.blocked_peer++;
     if (conn->handshake.state == RAWE_CONN_IDLE || conn->handshake.state == RAWE_CONN_PEER_CLOSED) {
@@ -542,8 +542,8 @@ static inline bool may_go_alone(const struct rawe_conn *conn, enum rawe_blocked_
 }
 
 /** Hold back or transmit a frame with a copied send. False: it could not, and freed the frame. */
-static inline bool launch(struct rawe_conn *conn, struct rawe_txframe *frame, bool hold,
-                          enum rawe_blocked_by blocked, uint64_t now_ns)
+static inline bool hold_or_transmit(struct rawe_conn *conn, struct rawe_txframe *frame, bool hold,
+                                    enum rawe_blocked_by blocked, uint64_t now_ns)
 {
     if (hold) {
         rawe_sendwin_hold(&conn->tx.window, frame);
@@ -578,7 +578,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     if (must_wait(conn)) {
         return RAWE_STATUS_BUSY;
     }
-    if (conn->tx.window.held != NULL && fits(conn, conn->tx.window.held, false, data_bytes)) {
+    if (conn->tx.window.held != NULL && fits_frame(conn, conn->tx.window.held, false, data_bytes)) {
         copy_fragment(conn->tx.window.held, &fragment, first, first_bytes, second, second_bytes);
         conn->tx.ordered.order->next++;
         count_send(&engine->counters, RAWE_FRAGMENT_MESSAGE, data_bytes);
@@ -587,7 +587,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     }
     enum rawe_blocked_by blocked = rawe_conn_blocked_by(conn);
     if (blocked == RAWE_BLOCKED_BY_PEER) {
-        return reconnect(conn, time_of(conn, TIME_UNREAD));
+        return connect_again(conn, time_of(conn, TIME_UNREAD));
     }
     if (conn->tx.window.held != NULL) {
         send_coalesced(conn, time_of(conn, TIME_UNREAD));
@@ -614,7 +614,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
            data_bytes <= rawe_conn_frame_message_bytes(conn));
     frame->number = conn->tx.ordered.order->next++;
     copy_fragment(frame, &fragment, first, first_bytes, second, second_bytes);
-    if (!launch(conn, frame, hold, blocked, TIME_UNREAD)) {
+    if (!hold_or_transmit(conn, frame, hold, blocked, TIME_UNREAD)) {
         return RAWE_STATUS_BUSY;
     }
     count_send(&engine->counters, RAWE_FRAGMENT_MESSAGE, data_bytes);
@@ -627,7 +627,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     struct rawe_engine *engine = conn->engine;
     now_ns = rawe_engine_time(engine, now_ns);
     if (conn->handshake.state != RAWE_CONN_OPEN) {
-        return reconnect(conn, now_ns);
+        return connect_again(conn, now_ns);
     }
     if (conn->tx.window.held != NULL) {
         if (rawe_conn_record_joins(conn, send->pieces[0].len_bytes)) {
@@ -656,7 +656,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     if (!hold && frame->send != NULL) {
         frame->flags |= RAWE_FLAG_ACK_NOW; /* the caller awaits its completion */
     }
-    if (!launch(conn, frame, hold, blocked, now_ns)) {
+    if (!hold_or_transmit(conn, frame, hold, blocked, now_ns)) {
         return RAWE_STATUS_BUSY;
     }
     count_send(&engine->counters, send->kind, send->pieces[0].len_bytes);
@@ -664,7 +664,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
 }
 
 /** Return true if enough batches are in flight to wait until one is full, or the round ends. */
-static bool coalesces(const struct rawe_conn *conn)
+static bool waits_for_full_batch(const struct rawe_conn *conn)
 {
     uint32_t from = conn->engine->config.coalesce_from_frames;
     return from != 0 && conn->path.batch == RAWE_BATCH_VALID &&
@@ -695,9 +695,9 @@ void rawe_conn_start(struct rawe_conn *conn, uint64_t now_ns)
 {
     now_ns = rawe_engine_time(conn->engine, now_ns);
     if (conn->handshake.state == RAWE_CONN_OPEN) {
-        rawe_conn_output(conn, !coalesces(conn), now_ns);
+        rawe_conn_output(conn, !waits_for_full_batch(conn), now_ns);
     } else {
-        (void)reconnect(conn, now_ns);
+        (void)connect_again(conn, now_ns);
     }
 }
 

@@ -13,7 +13,7 @@ void rawe_route_init(struct rawe_route *route)
 }
 
 /** Return the predecessor of `route` in the ring. */
-static struct rawe_route *before(struct rawe_route *route)
+static struct rawe_route *find_previous(struct rawe_route *route)
 {
     struct rawe_route *last = route;
     while (rawe_route_next(last) != route) {
@@ -24,7 +24,7 @@ static struct rawe_route *before(struct rawe_route *route)
 
 void rawe_route_join(struct rawe_route *route, struct rawe_route *other)
 {
-    struct rawe_route *last = before(other);
+    struct rawe_route *last = find_previous(other);
     rawe_order_merge(other->order, &route->own_order);
     route->order = other->order;
     __atomic_store_n(&route->next, other, __ATOMIC_RELEASE);
@@ -47,7 +47,7 @@ static void hand_on_order(struct rawe_route *route)
 void rawe_route_remove(struct rawe_route *route)
 {
     hand_on_order(route);
-    __atomic_store_n(&before(route)->next, rawe_route_next(route), __ATOMIC_RELEASE);
+    __atomic_store_n(&find_previous(route)->next, rawe_route_next(route), __ATOMIC_RELEASE);
     rawe_route_init(route);
 }
 

@@ -62,7 +62,7 @@ static void release(struct rawe_group *group, uint32_t base)
 }
 
 /** Process a child's acknowledgement of our frames before `next`. */
-static void acknowledge(struct rawe_group *group, uint32_t from, uint32_t next)
+static void take_child_ack(struct rawe_group *group, uint32_t from, uint32_t next)
 {
     const struct rawe_group_config *config = &group->config;
     if (rawe_sequence_before(group->sent, next)) {
@@ -209,7 +209,7 @@ static bool frame_batch(struct rawe_group *group, struct rawe_group_send *send)
 }
 
 /** Return true if a frame with this message may be held back. Two such messages must fit it. */
-static bool waits(const struct rawe_group *group, const struct rawe_group_send *send)
+static bool may_wait_in_frame(const struct rawe_group *group, const struct rawe_group_send *send)
 {
     return send->may_wait && !send->last && group->config.share_from != 0 &&
            group->sent - group->base >= group->config.share_from &&
@@ -227,9 +227,9 @@ static void frame_messages(struct rawe_group *group, uint64_t now_ns)
         struct rawe_group_send *send = group->first;
         const bool placed = join_frame(group, send);
         if (!placed && (group->next - group->base == group->config.window_frames ||
-                        !(send->batches        ? frame_batch(group, send)
-                          : waits(group, send) ? hold_frame(group, send, now_ns)
-                                               : frame_part(group, send)))) {
+                        !(send->batches                    ? frame_batch(group, send)
+                          : may_wait_in_frame(group, send) ? hold_frame(group, send, now_ns)
+                                                           : frame_part(group, send)))) {
             break;
         }
         group->held_ns = send->may_wait ? group->held_ns : 0;
@@ -274,7 +274,7 @@ static uint32_t transmit_frame(struct rawe_group *group)
     return group->config.output.multicast(group->config.output.context, &bytes);
 }
 
-static void transmit(struct rawe_group *group)
+static void transmit_window_frames(struct rawe_group *group)
 {
     const uint32_t end = group->next - (group->held_ns != 0);
     for (uint32_t taken = 1; taken != 0 && group->sent != end; group->sent += taken) {
@@ -285,12 +285,12 @@ static void transmit(struct rawe_group *group)
 }
 
 /** Frame and transmit what window and link have room for. `may_wait`: hold back the last frame. */
-static void pump(struct rawe_group *group, bool may_wait, uint64_t now_ns)
+static void transmit_queued(struct rawe_group *group, bool may_wait, uint64_t now_ns)
 {
     const uint32_t before = group->sent;
     frame_messages(group, now_ns);
     group->held_ns = may_wait ? group->held_ns : 0;
-    transmit(group);
+    transmit_window_frames(group);
     if (group->sent != before ||
         (group->status_ns == 0 && (group->sent != group->next || group->first != NULL) &&
          group->base == group->sent)) {
@@ -313,14 +313,14 @@ bool rawe_group_send(struct rawe_group *group, struct rawe_group_send *send, uin
     }
     group->last = send;
     group->config.counters->messages_sent++;
-    pump(group, send->may_wait, now_ns);
+    transmit_queued(group, send->may_wait, now_ns);
     group->config.counters->window_stalls += group->first != NULL && group->last == send;
     return true;
 }
 
 /** Send a frame to a member over its connection, in pieces. */
-static void repair(const struct rawe_group *group, uint32_t to,
-                   const struct rawe_group_frame *frame)
+static void repair_frame(const struct rawe_group *group, uint32_t to,
+                         const struct rawe_group_frame *frame)
 {
     const uint8_t *payload =
         frame->bytes + (frame->batch_frames != 0 ? 0 : RAWE_GROUP_HEADER_BYTES);
@@ -359,7 +359,7 @@ static void begin_judging(struct rawe_group_member *member, uint32_t first, uint
 }
 
 /** Judge whether a member hears any frames since it began to request them. */
-static void judge(struct rawe_group *group, uint32_t index, uint64_t now_ns)
+static void judge_member(struct rawe_group *group, uint32_t index, uint64_t now_ns)
 {
     struct rawe_group_member *member = &group->members[index];
     if (now_ns - member->judged_ns >= RAWE_GROUP_DEAF_NS) {
@@ -386,14 +386,14 @@ static void receive_nack(struct rawe_group *group, uint32_t from,
             return;
         }
         if (!rawe_sequence_before(sequence, group->base)) {
-            repair(group, from, frame_at(group, sequence));
+            repair_frame(group, from, frame_at(group, sequence));
             if (!rawe_sequence_before(sequence, member->requested)) { /* else a repair was lost */
                 member->requested = sequence + 1;
                 member->lacked++;
             }
         }
     }
-    judge(group, from, now_ns);
+    judge_member(group, from, now_ns);
 }
 
 /** Tell a root which of its frames this member waits for. */
@@ -438,7 +438,7 @@ static struct rawe_group_stream *stream_of(struct rawe_group *group, uint32_t ro
     return member->stream;
 }
 
-static void wait_for(struct rawe_group *group, struct rawe_group_member *member)
+static void await_member(struct rawe_group *group, struct rawe_group_member *member)
 {
     if (!member->waiting && rawe_group_stream_waits(member->stream)) {
         member->waiting = true;
@@ -473,8 +473,8 @@ void rawe_group_receive(struct rawe_group *group, const struct rawe_group_header
         counters->dropped_member++;
     } else if (have_members(group) && (stream = stream_of(group, header->sender)) != NULL) {
         rawe_group_stream_receive(stream, header, payload, now_ns);
-        wait_for(group, &group->members[header->sender]);
-        pump(group, false, now_ns);
+        await_member(group, &group->members[header->sender]);
+        transmit_queued(group, false, now_ns);
     }
 }
 
@@ -487,7 +487,7 @@ static void receive_as_root(struct rawe_group *group, uint32_t from,
                                               .root = control->root,
                                               .sequence = group->sent};
     if (control->type == RAWE_GROUP_ACK) {
-        acknowledge(group, from, control->sequence);
+        take_child_ack(group, from, control->sequence);
     } else if (control->type == RAWE_GROUP_NACK) {
         receive_nack(group, from, control, now_ns);
     } else if (control->type != RAWE_GROUP_WAIT) {
@@ -516,7 +516,7 @@ static void receive_as_member(struct rawe_group *group, uint32_t from,
     } else {
         group->config.counters->dropped_member++;
     }
-    wait_for(group, &group->members[root]);
+    await_member(group, &group->members[root]);
 }
 
 void rawe_group_receive_control(struct rawe_group *group, uint32_t from, const uint8_t *bytes,
@@ -531,7 +531,7 @@ void rawe_group_receive_control(struct rawe_group *group, uint32_t from, const u
     } else if (have_members(group)) {
         (control.root == group->config.self ? receive_as_root
                                             : receive_as_member)(group, from, &control, now_ns);
-        pump(group, false, now_ns);
+        transmit_queued(group, false, now_ns);
     }
 }
 
@@ -553,7 +553,7 @@ void rawe_group_progress(struct rawe_group *group, uint64_t now_ns)
         waiting = member->next_waiting;
         member->waiting = false;
         rawe_group_stream_progress(member->stream, group->withheld, now_ns);
-        wait_for(group, member);
+        await_member(group, member);
     }
     if (group->status_ns != 0 && group->status_ns <= now_ns) {
         group->status_ns = 0;
@@ -562,7 +562,7 @@ void rawe_group_progress(struct rawe_group *group, uint64_t now_ns)
             rawe_group_send_down(&group->config, group->config.self, 0, group->sent);
         }
     }
-    pump(group, false, now_ns);
+    transmit_queued(group, false, now_ns);
 }
 
 uint64_t rawe_group_next_ns(const struct rawe_group *group)

@@ -73,7 +73,7 @@ static uint32_t first_missing(const struct rawe_group_stream *stream, uint32_t s
 }
 
 /** Plan a NACK for missing frames, unless all of them have been requested. */
-static void expect(struct rawe_group_stream *stream, uint64_t now_ns)
+static void expect_missing(struct rawe_group_stream *stream, uint64_t now_ns)
 {
     const uint32_t missing = first_missing(stream, stream->next);
     if (!rawe_sequence_before(missing, stream->end)) {
@@ -90,7 +90,7 @@ static void expect(struct rawe_group_stream *stream, uint64_t now_ns)
 }
 
 /** Request a frame again that was received and could not be kept. */
-static void lose(struct rawe_group_stream *stream, uint32_t sequence)
+static void lose_frame(struct rawe_group_stream *stream, uint32_t sequence)
 {
     if (rawe_sequence_before(sequence, stream->asked)) {
         stream->asked = sequence;
@@ -139,8 +139,8 @@ static bool take_shared(struct rawe_group_stream *stream, const uint8_t *data, u
 }
 
 /** Return true if a part of this length can follow what has been delivered of its message. */
-static bool continues(const struct rawe_group_stream *stream, uint32_t total_bytes,
-                      uint32_t len_bytes)
+static bool continues_message(const struct rawe_group_stream *stream, uint32_t total_bytes,
+                              uint32_t len_bytes)
 {
     return stream->at_bytes == 0 ||
            (total_bytes == stream->total_bytes && len_bytes <= total_bytes - stream->at_bytes);
@@ -152,10 +152,10 @@ static bool take(struct rawe_group_stream *stream, uint32_t frames, uint8_t flag
 {
     const bool shared = (flags & RAWE_GROUP_FLAG_SHARED) != 0;
     if (shared ? stream->at_bytes != 0 || !rawe_group_shared_fits(data, len_bytes)
-               : !continues(stream, total_bytes, len_bytes)) {
+               : !continues_message(stream, total_bytes, len_bytes)) {
         stream->config->counters->dropped_fragment++;
         drop_stored(stream, stream->next);
-        lose(stream, stream->next);
+        lose_frame(stream, stream->next);
         return true;
     }
     if (!(shared ? take_shared(stream, data, len_bytes)
@@ -213,7 +213,7 @@ void rawe_group_stream_acked(struct rawe_group_stream *stream, uint32_t from, ui
 }
 
 /** Note that frames before `end` exist. Returns false, and counts it, if they are impossible. */
-static bool learn(struct rawe_group_stream *stream, uint32_t end)
+static bool learn_end(struct rawe_group_stream *stream, uint32_t end)
 {
     if (rawe_sequence_before(stream->next + stream->config->window_frames, end)) {
         stream->config->counters->dropped_outside++;
@@ -224,20 +224,20 @@ static bool learn(struct rawe_group_stream *stream, uint32_t end)
 }
 
 /** Return true if a frame with these flags requests an acknowledgement not sent yet. */
-static bool asks(const struct rawe_group_stream *stream, uint8_t flags, uint32_t end)
+static bool asks_for_ack(const struct rawe_group_stream *stream, uint8_t flags, uint32_t end)
 {
     return (flags & RAWE_GROUP_FLAG_ASK) != 0 && rawe_sequence_before(stream->acked, end);
 }
 
 /** Acknowledge if requested (`ask`), and plan a NACK if frames are missing. */
-static void heed(struct rawe_group_stream *stream, bool ask, uint32_t end, uint64_t now_ns)
+static void plan_answer(struct rawe_group_stream *stream, bool ask, uint32_t end, uint64_t now_ns)
 {
     if (ask) {
         stream->ask = stream->owes && rawe_sequence_before(end, stream->ask) ? stream->ask : end;
         stream->owes = true;
     }
     answer_tree(stream);
-    expect(stream, now_ns);
+    expect_missing(stream, now_ns);
 }
 
 /** Return memory for a frame that must wait; NULL when out of memory. */
@@ -252,7 +252,7 @@ static struct rawe_group_stored *store(struct rawe_group_stream *stream, uint32_
     if (frame == NULL || stream->stored == NULL) {
         free(frame);
         stream->config->counters->no_buffer++;
-        lose(stream, sequence);
+        lose_frame(stream, sequence);
         return NULL;
     }
     *frame = (struct rawe_group_stored){
@@ -270,8 +270,8 @@ static bool is_duplicate(struct rawe_group_stream *stream, uint32_t sequence)
     return duplicate;
 }
 
-static void receive_frame(struct rawe_group_stream *stream, const struct rawe_group_header *header,
-                          const uint8_t *data)
+static void receive_single(struct rawe_group_stream *stream, const struct rawe_group_header *header,
+                           const uint8_t *data)
 {
     const uint32_t sequence = header->sequence;
     if (is_duplicate(stream, sequence)) {
@@ -297,15 +297,15 @@ static bool is_whole(const struct rawe_group_stream *stream, const struct rawe_g
     return header->sequence == stream->next && stream->stored_frames == 0;
 }
 
-static void receive_data(struct rawe_group_stream *stream, const struct rawe_group_header *header,
-                         const uint8_t *data)
+static void receive_parts(struct rawe_group_stream *stream, const struct rawe_group_header *header,
+                          const uint8_t *data)
 {
     struct rawe_group_header frame = *header;
     const uint32_t segment_bytes = header->segment_bytes;
     uint32_t left_bytes = header->payload_bytes;
     stream->batches = stream->batches || segment_bytes != 0;
     if (segment_bytes == 0) {
-        receive_frame(stream, header, data);
+        receive_single(stream, header, data);
         return;
     }
     if (is_whole(stream, header) && take(stream, rawe_group_frames(header), header->flags,
@@ -314,7 +314,7 @@ static void receive_data(struct rawe_group_stream *stream, const struct rawe_gro
     }
     for (; left_bytes != 0; frame.sequence++) {
         frame.payload_bytes = (uint16_t)(left_bytes < segment_bytes ? left_bytes : segment_bytes);
-        receive_frame(stream, &frame, data);
+        receive_single(stream, &frame, data);
         data += frame.payload_bytes;
         left_bytes -= frame.payload_bytes;
     }
@@ -327,7 +327,7 @@ uint8_t *rawe_group_stream_place(const struct rawe_group_stream *stream,
                                          .total_bytes = header->total_bytes,
                                          .at_bytes = stream->at_bytes,
                                          .len_bytes = header->payload_bytes};
-    return is_whole(stream, header) && continues(stream, part.total_bytes, part.len_bytes)
+    return is_whole(stream, header) && continues_message(stream, part.total_bytes, part.len_bytes)
                ? stream->config->place(stream->config->context, &part)
                : NULL;
 }
@@ -337,10 +337,10 @@ void rawe_group_stream_receive(struct rawe_group_stream *stream,
                                uint64_t now_ns)
 {
     const uint32_t end = header->sequence + rawe_group_frames(header);
-    if (learn(stream, end)) {
+    if (learn_end(stream, end)) {
         stream->heard = true;
-        receive_data(stream, header, payload);
-        heed(stream, asks(stream, header->flags, end), end, now_ns);
+        receive_parts(stream, header, payload);
+        plan_answer(stream, asks_for_ack(stream, header->flags, end), end, now_ns);
     }
 }
 
@@ -351,7 +351,7 @@ void rawe_group_stream_repair(struct rawe_group_stream *stream,
     const uint32_t len_bytes = control->payload_bytes;
     const uint32_t pieces =
         len_bytes == 0 ? 1 : (len_bytes + RAWE_GROUP_PIECE_BYTES - 1) / RAWE_GROUP_PIECE_BYTES;
-    if (!learn(stream, sequence + 1) || is_duplicate(stream, sequence)) {
+    if (!learn_end(stream, sequence + 1) || is_duplicate(stream, sequence)) {
         return;
     }
     struct rawe_group_stored *frame = stream->stored == NULL ? NULL : *slot_of(stream, sequence);
@@ -366,22 +366,22 @@ void rawe_group_stream_repair(struct rawe_group_stream *stream,
         frame->missing &= ~(UINT64_C(1) << control->piece);
         take_stored(stream);
     }
-    heed(stream, asks(stream, control->flags, sequence + 1), sequence + 1, now_ns);
+    plan_answer(stream, asks_for_ack(stream, control->flags, sequence + 1), sequence + 1, now_ns);
 }
 
 void rawe_group_stream_status(struct rawe_group_stream *stream,
                               const struct rawe_group_control *control, uint64_t now_ns)
 {
     const bool again = (control->flags & RAWE_GROUP_FLAG_AGAIN) != 0;
-    if (!learn(stream, control->sequence)) {
+    if (!learn_end(stream, control->sequence)) {
         return;
     }
     if (again) { /* a message may have been lost for want of memory */
         stream->asked = stream->next;
     }
     rawe_group_send_down(stream->config, stream->root, control->flags, control->sequence);
-    heed(stream, again || rawe_sequence_before(stream->acked, control->sequence), control->sequence,
-         now_ns);
+    plan_answer(stream, again || rawe_sequence_before(stream->acked, control->sequence),
+                control->sequence, now_ns);
 }
 
 /** Request missing frames from the root. */
@@ -412,7 +412,7 @@ void rawe_group_stream_progress(struct rawe_group_stream *stream, bool withheld,
     if (stream->refused) {
         take_stored(stream);
         answer_tree(stream);
-        expect(stream, now_ns);
+        expect_missing(stream, now_ns);
     }
     if (stream->nack_ns == 0 || stream->nack_ns > now_ns) {
         return;
@@ -420,6 +420,6 @@ void rawe_group_stream_progress(struct rawe_group_stream *stream, bool withheld,
     stream->nack_ns = withheld ? now_ns + RAWE_GROUP_NACK_NS : 0;
     if (!withheld) {
         send_nack(stream);
-        expect(stream, now_ns);
+        expect_missing(stream, now_ns);
     }
 }

@@ -24,12 +24,12 @@
  */
 #define DECAY_DIVISOR 32u
 
-static uint64_t get(const _Atomic uint64_t *value)
+static uint64_t load_value(const _Atomic uint64_t *value)
 {
     return atomic_load_explicit(value, memory_order_relaxed);
 }
 
-static void set(_Atomic uint64_t *value, uint64_t to)
+static void put_value(_Atomic uint64_t *value, uint64_t to)
 {
     atomic_store_explicit(value, to, memory_order_relaxed);
 }
@@ -42,12 +42,12 @@ static uint64_t least_bytes(const struct rawe_budget *budget, uint64_t link_mbps
 }
 
 /** Set the first limit, unless another process of the host has. */
-static void begin(struct rawe_budget *budget)
+static void begin_limit(struct rawe_budget *budget)
 {
     struct rawe_budget_limit *limit = budget->limit;
     if (atomic_load_explicit(&limit->link_mbps, memory_order_acquire) == 0) {
         const uint64_t link_mbps = rawe_line_mbps(budget->line);
-        set(&limit->bytes, least_bytes(budget, link_mbps));
+        put_value(&limit->bytes, least_bytes(budget, link_mbps));
         atomic_store_explicit(&limit->link_mbps, link_mbps, memory_order_release);
     }
 }
@@ -57,7 +57,7 @@ void rawe_budget_init(struct rawe_budget *budget, uint64_t port_bytes, struct ra
     *budget = (struct rawe_budget){.port_bytes = port_bytes, .line = line};
     budget->limit = &budget->own_limit;
     budget->share = &budget->own_share;
-    begin(budget);
+    begin_limit(budget);
 }
 
 void rawe_budget_join(struct rawe_budget *budget, struct rawe_budget_host *host, unsigned index)
@@ -65,23 +65,23 @@ void rawe_budget_join(struct rawe_budget *budget, struct rawe_budget_host *host,
     budget->host = host;
     budget->limit = &host->limit;
     budget->share = &host->shares[index];
-    uint64_t used = get(&host->used);
+    uint64_t used = load_value(&host->used);
     while (used <= index && !atomic_compare_exchange_weak(&host->used, &used, index + 1)) {
     } /* others join at the same time */
-    begin(budget);
+    begin_limit(budget);
     rawe_budget_set_asked(budget, 0);
 }
 
 void rawe_budget_set_asked(struct rawe_budget *budget, uint64_t bytes)
 {
     budget->asked_bytes = bytes;
-    set(&budget->share->asked_bytes, bytes);
+    put_value(&budget->share->asked_bytes, bytes);
 }
 
 void rawe_budget_wait(struct rawe_budget *budget, uint64_t now_ns)
 {
     budget->progress_ns = now_ns;
-    set(&budget->limit->used_ns, now_ns); /* nothing was outstanding before */
+    put_value(&budget->limit->used_ns, now_ns); /* nothing was outstanding before */
 }
 
 /** Return the time that bytes take on the link, including a tenth for headers. */
@@ -106,27 +106,27 @@ uint64_t rawe_budget_patience_ns(const struct rawe_budget *budget)
     return PATIENCE * idle_ns(budget);
 }
 
-static void grow(struct rawe_budget *budget, uint64_t bytes)
+static void raise_budget(struct rawe_budget *budget, uint64_t bytes)
 {
-    const uint64_t grown_bytes = get(&budget->limit->bytes) + bytes;
-    set(&budget->limit->bytes, grown_bytes < MOST_BYTES ? grown_bytes : MOST_BYTES);
+    const uint64_t grown_bytes = load_value(&budget->limit->bytes) + bytes;
+    put_value(&budget->limit->bytes, grown_bytes < MOST_BYTES ? grown_bytes : MOST_BYTES);
 }
 
 bool rawe_budget_idles(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns)
 {
     const uint64_t least_ns = idle_ns(budget);
-    if (now_ns < get(&budget->limit->used_ns) + least_ns) {
+    if (now_ns < load_value(&budget->limit->used_ns) + least_ns) {
         return false;
     }
-    set(&budget->limit->used_ns, now_ns - least_ns + link_ns(budget, bytes));
-    grow(budget, bytes);
+    put_value(&budget->limit->used_ns, now_ns - least_ns + link_ns(budget, bytes));
+    raise_budget(budget, bytes);
     return true;
 }
 
 static void note_progress(struct rawe_budget *budget, uint64_t now_ns)
 {
     budget->progress_ns = now_ns;
-    set(&budget->share->progress_ns, now_ns);
+    put_value(&budget->share->progress_ns, now_ns);
 }
 
 void rawe_budget_asked(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns)
@@ -137,13 +137,13 @@ void rawe_budget_asked(struct rawe_budget *budget, uint64_t bytes, uint64_t now_
 
 void rawe_budget_await_turn(struct rawe_budget *budget, uint64_t now_ns)
 {
-    set(&budget->share->waits_ns, now_ns);
+    put_value(&budget->share->waits_ns, now_ns);
 }
 
 /** Return the number of the host's shares that may be in use. */
 static uint64_t shares_used(const struct rawe_budget *budget)
 {
-    const uint64_t used = budget->host != NULL ? get(&budget->host->used) : 0;
+    const uint64_t used = budget->host != NULL ? load_value(&budget->host->used) : 0;
     return used < RAWE_BUDGET_SHARES ? used : RAWE_BUDGET_SHARES;
 }
 
@@ -153,54 +153,54 @@ struct rawe_budget_others rawe_budget_others(const struct rawe_budget *budget, u
     const uint64_t used = shares_used(budget);
     for (uint64_t i = 0; i < used; i++) {
         const struct rawe_budget_share *share = &budget->host->shares[i];
-        const uint64_t bytes = get(&share->asked_bytes);
-        const uint64_t progress_ns = get(&share->progress_ns);
+        const uint64_t bytes = load_value(&share->asked_bytes);
+        const uint64_t progress_ns = load_value(&share->progress_ns);
         if (share == budget->share) {
             continue;
         }
         if (bytes != 0 && now_ns < progress_ns + rawe_budget_patience_ns(budget)) {
             others.bytes += bytes;
             others.count++;
-        } else if (bytes == 0 && now_ns < get(&share->waits_ns) + idle_ns(budget)) {
+        } else if (bytes == 0 && now_ns < load_value(&share->waits_ns) + idle_ns(budget)) {
             others.count++;
-            others.first = others.first || progress_ns < get(&budget->share->progress_ns);
+            others.first = others.first || progress_ns < load_value(&budget->share->progress_ns);
         }
     }
     return others;
 }
 
 /** Lower the limit by a part of the arrived bytes, down to that of a busy link. */
-static void decay(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns)
+static void lower_limit(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns)
 {
     struct rawe_budget_limit *limit = budget->limit;
     const uint64_t link_mbps = rawe_line_mbps(budget->line);
-    const uint64_t limit_bytes = get(&limit->bytes);
+    const uint64_t limit_bytes = load_value(&limit->bytes);
     const uint64_t busy_bytes = least_bytes(budget, link_mbps);
-    if (link_mbps < get(&limit->link_mbps)) {
-        set(&limit->bytes, busy_bytes); /* it grew with too high a rate */
+    if (link_mbps < load_value(&limit->link_mbps)) {
+        put_value(&limit->bytes, busy_bytes); /* it grew with too high a rate */
     } else if (limit_bytes > busy_bytes) {
         const uint64_t over_bytes = limit_bytes - busy_bytes;
         const uint64_t less_bytes = bytes / DECAY_DIVISOR;
-        set(&limit->bytes, limit_bytes - (less_bytes < over_bytes ? less_bytes : over_bytes));
+        put_value(&limit->bytes, limit_bytes - (less_bytes < over_bytes ? less_bytes : over_bytes));
         if (limit_bytes > budget->port_bytes) {
             rawe_line_overfull(budget->line, now_ns);
         }
     }
-    set(&limit->link_mbps, link_mbps);
+    put_value(&limit->link_mbps, link_mbps);
 }
 
 void rawe_budget_arrived(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns)
 {
-    const uint64_t used_ns = get(&budget->limit->used_ns);
+    const uint64_t used_ns = load_value(&budget->limit->used_ns);
     note_progress(budget, now_ns);
     if (used_ns < now_ns) {
         const uint64_t until_ns = used_ns + link_ns(budget, bytes);
-        set(&budget->limit->used_ns, until_ns < now_ns ? until_ns : now_ns);
+        put_value(&budget->limit->used_ns, until_ns < now_ns ? until_ns : now_ns);
     }
-    decay(budget, bytes, now_ns);
+    lower_limit(budget, bytes, now_ns);
 }
 
 void rawe_budget_ran_dry(struct rawe_budget *budget)
 {
-    grow(budget, get(&budget->limit->bytes) / 4);
+    raise_budget(budget, load_value(&budget->limit->bytes) / 4);
 }

@@ -49,7 +49,7 @@ static struct rawe_credit_share share(const struct rawe_credit *credit, uint32_t
     return result;
 }
 
-static void share_out(struct rawe_credit *credit)
+static void divide_credit(struct rawe_credit *credit)
 {
     const uint32_t *open = credit->open;
     uint32_t senders[RAWE_LANES];
@@ -76,13 +76,13 @@ void rawe_credit_init(struct rawe_credit *credit, uint32_t ring_frames, uint32_t
     credit->ring_frames = ring_frames;
     credit->epoch = 2; /* a new member's 0 is neither this epoch nor the one before */
     credit->epoch_start_ns = now_ns;
-    share_out(credit);
+    divide_credit(credit);
 }
 
 void rawe_credit_use_bulk(struct rawe_credit *credit, uint32_t queue_frames)
 {
     credit->queue_frames = queue_frames;
-    share_out(credit);
+    divide_credit(credit);
 }
 
 void rawe_credit_open(struct rawe_credit *credit, unsigned lane, struct rawe_credit_member *member)
@@ -90,7 +90,7 @@ void rawe_credit_open(struct rawe_credit *credit, unsigned lane, struct rawe_cre
     if (!member->open) {
         member->open = 1;
         credit->open[lane]++;
-        share_out(credit);
+        divide_credit(credit);
     }
 }
 
@@ -110,7 +110,7 @@ void rawe_credit_close(struct rawe_credit *credit, unsigned lane, struct rawe_cr
         }
         credit->senders_now[lane] -= member->epoch == credit->epoch;
     }
-    share_out(credit);
+    divide_credit(credit);
     *member = (struct rawe_credit_member){0};
 }
 
@@ -123,7 +123,7 @@ void rawe_credit_enter(struct rawe_credit *credit, unsigned lane, struct rawe_cr
     member->epoch = credit->epoch;
     credit->waiting |= rawe_credit_waits(credit, member);
     credit->senders_now[lane]++;
-    share_out(credit);
+    divide_credit(credit);
 }
 
 /** Return true if peers have been promised more credit than the lane's queue holds. */
@@ -169,5 +169,5 @@ void rawe_credit_begin_epoch(struct rawe_credit *credit, uint64_t now_ns)
     }
     credit->epoch_start_ns = now_ns;
     credit->epoch++;
-    share_out(credit);
+    divide_credit(credit);
 }

@@ -82,7 +82,7 @@ void rawe_grants_reset(struct rawe_grants *grants, struct rawe_grants_member *me
 }
 
 /** Return true if several peers have more to send through our port. */
-static bool shares(const struct rawe_grants *grants)
+static bool has_several_senders(const struct rawe_grants *grants)
 {
     return grants->senders >= 2;
 }
@@ -99,7 +99,8 @@ static uint32_t path_frames(const struct rawe_grants *grants)
 }
 
 /** Give turns to a peer that has more to send. */
-static void enter(struct rawe_grants *grants, struct rawe_grants_member *member, uint64_t now_ns)
+static void give_turn(struct rawe_grants *grants, struct rawe_grants_member *member,
+                      uint64_t now_ns)
 {
     if (!rawe_list_has(&member->link)) {
         rawe_list_append(&grants->peers, &member->link);
@@ -149,17 +150,17 @@ void rawe_grants_arrived(struct rawe_grants *grants, struct rawe_grants_member *
         member->newest = newest;
         if (more) {
             member->begins = member->begins && used == 0;
-            enter(grants, member, now_ns);
+            give_turn(grants, member, now_ns);
         } else {
             rawe_grants_forget(grants, member);
         }
     }
-    grants->waits = grants->waits || shares(grants);
+    grants->waits = grants->waits || has_several_senders(grants);
 }
 
 void rawe_grants_probed(struct rawe_grants *grants, uint64_t now_ns)
 {
-    if (shares(grants)) {
+    if (has_several_senders(grants)) {
         rawe_budget_arrived(&grants->budget, PROBE_BYTES, now_ns);
     }
 }
@@ -175,15 +176,15 @@ static uint32_t share_frames(const struct rawe_grants *grants)
 }
 
 /** Return the peer whose turn is next. */
-static struct rawe_grants_member *first(const struct rawe_grants *grants)
+static struct rawe_grants_member *find_first_in_turn(const struct rawe_grants *grants)
 {
     return RAWE_OWNER(rawe_list_first(&grants->peers), struct rawe_grants_member, link);
 }
 
 /** Return a peer that is to be told that others no longer limit it, or NULL. */
-static struct rawe_grants_member *released(struct rawe_grants *grants)
+static struct rawe_grants_member *find_released(struct rawe_grants *grants)
 {
-    struct rawe_grants_member *member = grants->senders != 0 ? first(grants) : NULL;
+    struct rawe_grants_member *member = grants->senders != 0 ? find_first_in_turn(grants) : NULL;
     grants->waits = false;
     if (member == NULL || !member->limited) {
         return NULL;
@@ -214,8 +215,8 @@ static uint32_t wanted_frames(const struct rawe_grants *grants,
 }
 
 /** Grant a peer its share. If the link idles, the limit grows by it. False if there is no room. */
-static bool give(struct rawe_grants *grants, const struct rawe_budget_others *others,
-                 struct rawe_grants_member *member, uint64_t now_ns)
+static bool give_share(struct rawe_grants *grants, const struct rawe_budget_others *others,
+                       struct rawe_grants_member *member, uint64_t now_ns)
 {
     const uint32_t share = wanted_frames(grants, member);
     if (!has_room(grants, others) &&
@@ -246,10 +247,10 @@ void rawe_grants_expect(struct rawe_grants *grants, struct rawe_grants_member *m
         return;
     }
     member->heard_ns = now_ns;
-    enter(grants, member, now_ns);
-    if (shares(grants)) {
+    give_turn(grants, member, now_ns);
+    if (has_several_senders(grants)) {
         const struct rawe_budget_others others = poll_others(grants, now_ns);
-        (void)give(grants, &others, member, now_ns);
+        (void)give_share(grants, &others, member, now_ns);
         grants->waits = true;
     }
 }
@@ -257,14 +258,14 @@ void rawe_grants_expect(struct rawe_grants *grants, struct rawe_grants_member *m
 struct rawe_grants_member *rawe_grants_next(struct rawe_grants *grants, uint64_t now_ns)
 {
     const struct rawe_budget_others others = poll_others(grants, now_ns);
-    for (uint32_t turns = grants->senders; turns != 0 && shares(grants); turns--) {
-        struct rawe_grants_member *member = first(grants);
+    for (uint32_t turns = grants->senders; turns != 0 && has_several_senders(grants); turns--) {
+        struct rawe_grants_member *member = find_first_in_turn(grants);
         if (member->frames != 0 && now_ns > member->heard_ns + UNUSED_NS) {
             rawe_grants_forget(grants, member);
             continue;
         }
         const bool needs = member->frames <= wanted_frames(grants, member) / 2;
-        if (needs && !give(grants, &others, member, now_ns)) {
+        if (needs && !give_share(grants, &others, member, now_ns)) {
             return NULL; /* `waits` stays set */
         }
         rawe_list_remove(&member->link);
@@ -273,8 +274,8 @@ struct rawe_grants_member *rawe_grants_next(struct rawe_grants *grants, uint64_t
             return member;
         }
     }
-    if (!shares(grants)) {
-        return released(grants);
+    if (!has_several_senders(grants)) {
+        return find_released(grants);
     }
     grants->waits = false;
     return NULL;
@@ -283,7 +284,7 @@ struct rawe_grants_member *rawe_grants_next(struct rawe_grants *grants, uint64_t
 uint16_t rawe_grants_credit(const struct rawe_grants *grants, struct rawe_grants_member *member,
                             uint16_t frames)
 {
-    if (!shares(grants)) {
+    if (!has_several_senders(grants)) {
         member->limited = false;
         return frames;
     }

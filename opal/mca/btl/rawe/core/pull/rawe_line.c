@@ -46,7 +46,7 @@ static void set(_Atomic uint64_t *value, uint64_t to)
     atomic_store_explicit(value, to, memory_order_relaxed);
 }
 
-static void add(_Atomic uint64_t *value, uint64_t more)
+static void add_shared(_Atomic uint64_t *value, uint64_t more)
 {
     set(value, get(value) + more);
 }
@@ -135,7 +135,7 @@ static void judge_probation(struct rawe_line *line)
 }
 
 /** Adjust the rate to what the line has delivered in a window. */
-static void learn(struct rawe_line *line, uint64_t delivered_mbps)
+static void learn_rate(struct rawe_line *line, uint64_t delivered_mbps)
 {
     struct rawe_line_host *host = line->host;
     const uint64_t last_mbps = get(&host->last_mbps);
@@ -167,9 +167,9 @@ static void count_losses(struct rawe_line_host *host, uint64_t bytes, uint32_t f
     if (spared_bytes != 0) {
         set(&host->spared_bytes, spared_bytes > bytes ? spared_bytes - bytes : 0);
     }
-    add(&host->sample_frames, frames);
+    add_shared(&host->sample_frames, frames);
     if (!on_probation || get(&host->sample_frames) >= PROBATION_DRAIN_FRAMES) {
-        add(&host->sample_lost, lost);
+        add_shared(&host->sample_lost, lost);
     }
     if (!on_probation && get(&host->sample_frames) >= 2 * PROBATION_FRAMES) {
         set(&host->sample_frames, get(&host->sample_frames) / 2);
@@ -182,7 +182,7 @@ void rawe_line_arrived(struct rawe_line *line, uint64_t bytes, uint32_t frames, 
 {
     struct rawe_line_host *host = line->host;
     uint64_t begin_ns = get(&host->begin_ns);
-    add(&host->clean_bytes, bytes);
+    add_shared(&host->clean_bytes, bytes);
     count_losses(host, bytes, frames, lost, arrived_ns);
     if (arrived_ns < begin_ns && begin_ns - arrived_ns < BEGIN_AHEAD_MOST_NS) {
         return; /* it arrived in an earlier window and waited here */
@@ -199,7 +199,7 @@ void rawe_line_arrived(struct rawe_line *line, uint64_t bytes, uint32_t frames, 
     if (atomic_compare_exchange_strong(&host->begin_ns, &begin_ns, arrived_ns)) {
         const uint64_t window_bytes = atomic_exchange(&host->arrived, 0) % ONE_FRAME;
         if (begin_ns != 0 && !astray && window_ns < WINDOW_MOST_NS) {
-            learn(line, window_bytes * 8000 / window_ns);
+            learn_rate(line, window_bytes * 8000 / window_ns);
         }
     }
 }

@@ -208,8 +208,8 @@ void rawe_deferral_init(struct rawe_deferral *deferral, size_t limit_bytes)
 }
 
 /** Append an entry with room for `payload_bytes` of its `len_bytes`. NULL when out of memory. */
-static struct rawe_deferred *append(struct rawe_deferral *deferral, struct rawe_conn *conn,
-                                    size_t payload_bytes, size_t len_bytes)
+static struct rawe_deferred *append_deferred(struct rawe_deferral *deferral, struct rawe_conn *conn,
+                                             size_t payload_bytes, size_t len_bytes)
 {
     struct rawe_deferred *entry = malloc(sizeof(*entry) + payload_bytes);
     if (entry == NULL) {
@@ -237,7 +237,7 @@ bool rawe_deferral_keep(struct rawe_deferral *deferral, struct rawe_conn *conn,
     if (deferral->discards) {
         return true;
     }
-    struct rawe_deferred *entry = append(deferral, conn, len_bytes, len_bytes);
+    struct rawe_deferred *entry = append_deferred(deferral, conn, len_bytes, len_bytes);
     if (entry == NULL) {
         return false;
     }
@@ -256,7 +256,7 @@ static bool keep_next(struct rawe_deferral *deferral, struct rawe_conn *conn,
     }
     bool copied = next->total_bytes < pool->buffer_bytes / COPIED_PART;
     struct rawe_deferred *entry =
-        append(deferral, conn, copied ? next->total_bytes : 0, next->total_bytes);
+        append_deferred(deferral, conn, copied ? next->total_bytes : 0, next->total_bytes);
     if (entry == NULL) {
         return false;
     }
@@ -288,7 +288,7 @@ void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_c
     }
 }
 
-static struct rawe_sends *completed(struct rawe_deferral *deferral, enum rawe_status status)
+static struct rawe_sends *completed_sends(struct rawe_deferral *deferral, enum rawe_status status)
 {
     return &deferral->completed[status == RAWE_STATUS_DONE ? 0 : 1];
 }
@@ -296,15 +296,15 @@ static struct rawe_sends *completed(struct rawe_deferral *deferral, enum rawe_st
 void rawe_deferral_keep_completed(struct rawe_deferral *deferral, struct rawe_send *list,
                                   enum rawe_status status)
 {
-    rawe_sends_append_all(completed(deferral, status), list);
+    rawe_sends_append_all(completed_sends(deferral, status), list);
     deferral->pending = true;
 }
 
 struct rawe_send *rawe_deferral_take_completed(struct rawe_deferral *deferral,
                                                enum rawe_status status)
 {
-    struct rawe_send *list = completed(deferral, status)->first;
-    completed(deferral, status)->first = NULL;
+    struct rawe_send *list = completed_sends(deferral, status)->first;
+    completed_sends(deferral, status)->first = NULL;
     return list;
 }
 

@@ -27,7 +27,7 @@ static uint64_t next_random(struct rawe_handle_table *table)
     return z ^ (z >> 31);
 }
 
-static bool grow(struct rawe_handle_table *table)
+static bool grow_handles(struct rawe_handle_table *table)
 {
     uint32_t size = table->size == 0 ? FIRST_SIZE : table->size * 2;
     if (size < table->size) {
@@ -46,8 +46,8 @@ static bool grow(struct rawe_handle_table *table)
 }
 
 /** The entry of a handle that has not been given back; NULL: there is none. */
-static struct rawe_handle_entry *find(const struct rawe_handle_table *table, uint32_t index,
-                                      uint64_t key)
+static struct rawe_handle_entry *find_handle(const struct rawe_handle_table *table, uint32_t index,
+                                             uint64_t key)
 {
     struct rawe_handle_entry *entry = index < table->size ? &table->entries[index] : NULL;
     return entry != NULL && entry->next_free == RAWE_HANDLE_USED && entry->key == key ? entry
@@ -57,7 +57,7 @@ static struct rawe_handle_entry *find(const struct rawe_handle_table *table, uin
 bool rawe_handle_register(struct rawe_handle_table *table, void *base, uint64_t len_bytes,
                           uint32_t *index, uint64_t *key, unsigned access)
 {
-    if (table->first_free == table->size && !grow(table)) {
+    if (table->first_free == table->size && !grow_handles(table)) {
         return false;
     }
     struct rawe_handle_entry *entry = &table->entries[table->first_free];
@@ -77,7 +77,7 @@ bool rawe_handle_register(struct rawe_handle_table *table, void *base, uint64_t 
 
 bool rawe_handle_deregister(struct rawe_handle_table *table, uint32_t index, uint64_t key)
 {
-    struct rawe_handle_entry *entry = find(table, index, key);
+    struct rawe_handle_entry *entry = find_handle(table, index, key);
     if (entry == NULL) {
         return false;
     }
@@ -91,7 +91,7 @@ bool rawe_handle_deregister(struct rawe_handle_table *table, uint32_t index, uin
 uint8_t *rawe_handle_resolve(const struct rawe_handle_table *table, uint32_t index, uint64_t key,
                              uint64_t offset, uint64_t len_bytes, unsigned access)
 {
-    const struct rawe_handle_entry *entry = find(table, index, key);
+    const struct rawe_handle_entry *entry = find_handle(table, index, key);
     if (entry == NULL || offset > entry->len_bytes || len_bytes > entry->len_bytes - offset ||
         (entry->access & access) == 0) {
         return NULL;
@@ -102,7 +102,7 @@ uint8_t *rawe_handle_resolve(const struct rawe_handle_table *table, uint32_t ind
 enum rawe_refusal rawe_handle_refusal(const struct rawe_handle_table *table, uint32_t index,
                                       uint64_t key, unsigned access)
 {
-    const struct rawe_handle_entry *entry = find(table, index, key);
+    const struct rawe_handle_entry *entry = find_handle(table, index, key);
     return entry == NULL                   ? RAWE_REFUSAL_UNKNOWN
            : (entry->access & access) == 0 ? RAWE_REFUSAL_ACCESS
                                            : RAWE_REFUSAL_BOUNDS;

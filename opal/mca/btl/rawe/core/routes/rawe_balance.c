@@ -61,15 +61,15 @@ struct routes {
     unsigned count;
 };
 
-static struct rawe_conn *bulk(const struct rawe_peer *peer)
+static struct rawe_conn *get_bulk_conn(const struct rawe_peer *peer)
 {
     return peer->conn[RAWE_LANE_BULK];
 }
 
 /** Return true if PUTs of other routes may use this one. Not if its own use another. */
-static bool carries(const struct rawe_peer *peer)
+static bool may_carry_puts(const struct rawe_peer *peer)
 {
-    const struct rawe_conn *conn = bulk(peer);
+    const struct rawe_conn *conn = get_bulk_conn(peer);
     return __atomic_load_n(&peer->takes_part, __ATOMIC_RELAXED) && !peer->route.down &&
            (conn == NULL || (conn->handshake.state != RAWE_CONN_FAILED &&
                              conn->path.route == conn->path.preferred));
@@ -77,7 +77,7 @@ static bool carries(const struct rawe_peer *peer)
 
 static uint64_t movable_bytes(const struct rawe_peer *peer)
 {
-    const struct rawe_conn *conn = bulk(peer);
+    const struct rawe_conn *conn = get_bulk_conn(peer);
     return conn == NULL ? 0 : conn->tx.queue.movable_bytes;
 }
 
@@ -91,7 +91,7 @@ static uint64_t fixed_bytes(const struct rawe_conn *conn)
 
 static uint32_t measured_mbps(const struct rawe_peer *peer)
 {
-    return bulk(peer) == NULL ? 0 : bulk(peer)->tx.cc.rate_mbps;
+    return get_bulk_conn(peer) == NULL ? 0 : get_bulk_conn(peer)->tx.cc.rate_mbps;
 }
 
 static uint64_t nominal_mbps(const struct rawe_peer *peer)
@@ -124,7 +124,7 @@ static void fill_rates(struct routes *routes)
     /* The old rate of a silent route is meaningless. */
     for (unsigned i = 0; i < routes->count; i++) {
         struct rawe_balance_route *load = &routes->loads[i];
-        const struct rawe_conn *conn = bulk(routes->peers[i]);
+        const struct rawe_conn *conn = get_bulk_conn(routes->peers[i]);
         bool silent = conn != NULL && conn->path.liveness.probes_unanswered != 0;
         bool slow = load->rate < best / SLOWEST_PART || silent;
         load->rate = slow ? best / SLOWEST_PART + 1 : load->rate;
@@ -132,16 +132,16 @@ static void fill_rates(struct routes *routes)
 }
 
 /** Find the routes to the process of `peer` that carry PUTs, and divide all movable bytes. */
-static void share_out(struct routes *routes, struct rawe_peer *peer)
+static void divide_bytes(struct routes *routes, struct rawe_peer *peer)
 {
     struct rawe_peer *each = peer;
     uint64_t bytes = 0;
     routes->count = 0;
     do {
         bytes += movable_bytes(each);
-        if (carries(each) && routes->count < ROUTES_MAX) {
+        if (may_carry_puts(each) && routes->count < ROUTES_MAX) {
             routes->loads[routes->count].backlog_bytes =
-                bulk(each) != NULL ? fixed_bytes(bulk(each)) : 0;
+                get_bulk_conn(each) != NULL ? fixed_bytes(get_bulk_conn(each)) : 0;
             routes->peers[routes->count++] = each;
         }
         each = rawe_peer_next(each);
@@ -172,14 +172,14 @@ static bool others_have(struct rawe_peer *peer)
 }
 
 /** rawe_conn.refill: steal what exceeds the shares of other routes, when nothing is queued here. */
-static bool refill(struct rawe_conn *conn)
+static bool refill_queue(struct rawe_conn *conn)
 {
     struct rawe_peer *peer = conn->peer;
     struct routes routes;
-    if (!others_have(peer) || !carries(peer)) {
+    if (!others_have(peer) || !may_carry_puts(peer)) {
         return false;
     }
-    share_out(&routes, peer);
+    divide_bytes(&routes, peer);
     uint64_t wanted_bytes = share_bytes(&routes, peer);
     for (struct rawe_peer *other = rawe_peer_next(peer); other != peer;
          other = rawe_peer_next(other)) {
@@ -188,8 +188,8 @@ static bool refill(struct rawe_conn *conn)
         uint64_t bytes = has_bytes > stays_bytes ? has_bytes - stays_bytes : 0;
         bytes = bytes < wanted_bytes ? bytes : wanted_bytes;
         if (bytes >= GRAIN_BYTES) {
-            uint64_t taken =
-                rawe_sendqueue_move(&conn->tx.queue, &bulk(other)->tx.queue, bytes, GRAIN_BYTES);
+            uint64_t taken = rawe_sendqueue_move(&conn->tx.queue, &get_bulk_conn(other)->tx.queue,
+                                                 bytes, GRAIN_BYTES);
             wanted_bytes -= taken < wanted_bytes ? taken : wanted_bytes;
         }
     }
@@ -210,19 +210,19 @@ static bool send_balanced(struct rawe_peer *peer, struct rawe_send *send)
         rawe_conn_send(conn, send, now_ns);
         return true;
     }
-    conn->tx.refill = refill;
+    conn->tx.refill = refill_queue;
     if (!rawe_conn_enqueue(conn, send, now_ns)) {
         return true;
     }
     for (struct rawe_peer *other = rawe_peer_next(peer); other != peer;
          other = rawe_peer_next(other)) {
-        bool helps = carries(other) && others_have(other);
+        bool helps = may_carry_puts(other) && others_have(other);
         struct rawe_conn *helper = helps ? rawe_peer_conn(other, RAWE_LANE_BULK) : NULL;
         if (helper == NULL) {
             continue;
         }
-        helper->tx.refill = refill;
-        if (helper->tx.queue.first == NULL && refill(helper)) {
+        helper->tx.refill = refill_queue;
+        if (helper->tx.queue.first == NULL && refill_queue(helper)) {
             rawe_conn_start(helper, now_ns);
         }
     }

@@ -18,7 +18,7 @@ static void set_due(struct rawe_failover *failover, uint64_t due_ns)
 }
 
 /** Check a route from now on. */
-static void add(struct rawe_failover *failover, struct rawe_peer *peer)
+static void add_checked(struct rawe_failover *failover, struct rawe_peer *peer)
 {
     if (!peer->is_suspected) {
         peer->is_suspected = true;
@@ -48,7 +48,7 @@ static bool is_measured(const struct rawe_peer *peer)
 }
 
 /** Measure all routes to the process, because one of them seems to lose frames. */
-static void measure(struct rawe_failover *failover, struct rawe_peer *peer, uint64_t now_ns)
+static void measure_routes(struct rawe_failover *failover, struct rawe_peer *peer, uint64_t now_ns)
 {
     struct rawe_peer *each = peer;
     if (is_measured(peer)) {
@@ -57,7 +57,7 @@ static void measure(struct rawe_failover *failover, struct rawe_peer *peer, uint
     do {
         if (!is_measured(each)) {
             rawe_quality_begin(&each->quality, each->route.arrived, each->route.lost, now_ns);
-            add(failover, each);
+            add_checked(failover, each);
         }
         each = rawe_peer_next(each);
     } while (each != peer);
@@ -69,7 +69,7 @@ void rawe_failover_silent(struct rawe_failover *failover, const struct rawe_conn
     struct rawe_peer *peer = rawe_peer_used(conn);
     if (!is_alone(peer)) {
         rawe_health_doubt(&peer->health, now_ns);
-        add(failover, peer);
+        add_checked(failover, peer);
     }
 }
 
@@ -78,7 +78,7 @@ void rawe_failover_lossy(struct rawe_failover *failover, const struct rawe_conn 
 {
     struct rawe_peer *peer = rawe_peer_used(conn);
     if (!is_alone(peer)) {
-        measure(failover, peer, now_ns);
+        measure_routes(failover, peer, now_ns);
     }
 }
 
@@ -96,7 +96,7 @@ static void set_down(struct rawe_peer *peer, enum rawe_failover_report report, u
     }
 }
 
-static void lose(struct rawe_peer *peer, uint64_t now_ns)
+static void set_route_lost(struct rawe_peer *peer, uint64_t now_ns)
 {
     rawe_health_lose(&peer->health, now_ns);
     set_down(peer, RAWE_FAILOVER_CARRIER_LOST, now_ns);
@@ -113,11 +113,11 @@ void rawe_failover_heed_carrier(struct rawe_failover *failover, struct rawe_peer
                                 uint64_t now_ns)
 {
     if (peer->engine->no_carrier && !is_alone(peer)) {
-        lose(peer, now_ns);
-        add(failover, peer);
+        set_route_lost(peer, now_ns);
+        add_checked(failover, peer);
     } else if (!peer->engine->no_carrier && peer->health.state == RAWE_HEALTH_DOWN) {
         rawe_health_lose(&peer->health, now_ns); /* a PING is sent at once */
-        add(failover, peer);
+        add_checked(failover, peer);
     }
 }
 
@@ -126,16 +126,16 @@ void rawe_failover_follow(struct rawe_failover *failover, struct rawe_peer *peer
 {
     rawe_peer_set_mac(peer, mac, now_ns);
     peer->report = RAWE_FAILOVER_FOLLOWED;
-    add(failover, peer);
+    add_checked(failover, peer);
 }
 
-static uint64_t answered_ns(const struct rawe_failover *failover, const struct rawe_peer *peer)
+static uint64_t ask_answered_ns(const struct rawe_failover *failover, const struct rawe_peer *peer)
 {
     return failover->callbacks.answered_ns(failover->context, peer);
 }
 
 /** Send a PING over a route, and with `others` over all others as well, to compare them. */
-static void ask(const struct rawe_failover *failover, struct rawe_peer *peer, bool others)
+static void ping_route(const struct rawe_failover *failover, struct rawe_peer *peer, bool others)
 {
     struct rawe_peer *each = peer;
     do {
@@ -153,7 +153,7 @@ static uint64_t others_answered_ns(const struct rawe_failover *failover, struct 
     for (struct rawe_peer *other = rawe_peer_next(peer); other != peer;
          other = rawe_peer_next(other)) {
         bool dead = other->health.state == RAWE_HEALTH_DOWN && !other->health.lossy;
-        uint64_t at_ns = dead ? 0 : answered_ns(failover, other);
+        uint64_t at_ns = dead ? 0 : ask_answered_ns(failover, other);
         newest_ns = at_ns > newest_ns ? at_ns : newest_ns;
     }
     return newest_ns;
@@ -193,7 +193,7 @@ static uint32_t others_permille(struct rawe_peer *peer)
 }
 
 /** Set a route down because it loses frames. One answered PING then says little. */
-static void avoid(struct rawe_peer *peer, uint64_t now_ns)
+static void avoid_route(struct rawe_peer *peer, uint64_t now_ns)
 {
     rawe_health_avoid(&peer->health, now_ns);
     set_down(peer, RAWE_FAILOVER_LOSSY, now_ns);
@@ -210,7 +210,7 @@ static void compare_answers(const struct rawe_failover *failover, struct rawe_pe
     struct rawe_quality *quality = &peer->quality;
     uint64_t passed_ns = now_ns - quality->asked_ns;
     if (quality->asked_ns != 0 && passed_ns >= ANSWER_NS) {
-        bool answered = answered_ns(failover, peer) >= quality->asked_ns;
+        bool answered = ask_answered_ns(failover, peer) >= quality->asked_ns;
         if (answered || others_answered_ns(failover, peer) >= quality->asked_ns) {
             rawe_quality_note_ping(quality, answered);
         } else if (passed_ns >= NO_ANSWER_NS) {
@@ -219,7 +219,7 @@ static void compare_answers(const struct rawe_failover *failover, struct rawe_pe
     }
     if (quality->asked_ns == 0) {
         quality->asked_ns = now_ns;
-        ask(failover, peer, true);
+        ping_route(failover, peer, true);
     }
 }
 
@@ -238,7 +238,7 @@ static void check_quality(const struct rawe_failover *failover, struct rawe_peer
     if (others == UINT32_MAX || quality->permille == 0) {
         *quality = (struct rawe_quality){0}; /* until frames are lost again */
     } else if (rawe_quality_judge(quality, others)) {
-        avoid(peer, now_ns);
+        avoid_route(peer, now_ns);
     }
 }
 
@@ -249,16 +249,16 @@ static void check(const struct rawe_failover *failover, struct rawe_peer *peer, 
     }
     /* A full port loses PINGs like all other frames, but what is resent arrives in the end. */
     bool heard = peer->health.state == RAWE_HEALTH_SUSPECT && !is_silent(peer);
-    switch (rawe_health_check(&peer->health, heard ? now_ns : answered_ns(failover, peer),
+    switch (rawe_health_check(&peer->health, heard ? now_ns : ask_answered_ns(failover, peer),
                               others_answered_ns(failover, peer), now_ns)) {
     case RAWE_HEALTH_NOTHING:
         break;
     case RAWE_HEALTH_ASK:
-        ask(failover, peer, peer->health.state == RAWE_HEALTH_SUSPECT);
+        ping_route(failover, peer, peer->health.state == RAWE_HEALTH_SUSPECT);
         break;
     case RAWE_HEALTH_FAILED:
         if (rawe_quality_is_poor(&peer->quality, peer->route.arrived, peer->route.lost)) {
-            avoid(peer, now_ns);
+            avoid_route(peer, now_ns);
         } else {
             set_down(peer, RAWE_FAILOVER_UNANSWERED, now_ns);
         }
@@ -270,7 +270,7 @@ static void check(const struct rawe_failover *failover, struct rawe_peer *peer, 
     }
 }
 
-static void say(const struct rawe_failover *failover, struct rawe_peer *peer)
+static void report_route_state(const struct rawe_failover *failover, struct rawe_peer *peer)
 {
     if (peer->report != RAWE_FAILOVER_NO_REPORT) {
         failover->callbacks.say(failover->context, peer, (enum rawe_failover_report)peer->report);
@@ -311,13 +311,13 @@ void rawe_failover_check(struct rawe_failover *failover, bool may_say, uint64_t 
             due_ns = at_ns < due_ns ? at_ns : due_ns;
         } else if (peer->health.state != RAWE_HEALTH_DOWN) {
             /* When the carrier was lost, the peer was unknown or had no other route. */
-            lose(peer, now_ns);
+            set_route_lost(peer, now_ns);
         }
         if (peer->health.state == RAWE_HEALTH_DOWN) {
             rawe_peer_set_down(peer, now_ns); /* another route may have been added since */
         }
         if (may_say) {
-            say(failover, peer);
+            report_route_state(failover, peer);
         }
         if (peer->report == RAWE_FAILOVER_NO_REPORT && is_steady(peer)) {
             rawe_failover_forget(failover, peer);

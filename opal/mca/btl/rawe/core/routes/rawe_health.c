@@ -23,7 +23,7 @@
 #define DOWN_MOST_NS (250 * MS)
 #define PARTS 16u
 
-static void enter(struct rawe_health *health, enum rawe_health_state state, uint64_t now_ns)
+static void enter_state(struct rawe_health *health, enum rawe_health_state state, uint64_t now_ns)
 {
     *health = (struct rawe_health){.since_ns = now_ns,
                                    .recovered_ns = health->recovered_ns,
@@ -34,17 +34,17 @@ static void enter(struct rawe_health *health, enum rawe_health_state state, uint
 void rawe_health_doubt(struct rawe_health *health, uint64_t now_ns)
 {
     if (health->state == RAWE_HEALTH_UP) {
-        enter(health, RAWE_HEALTH_SUSPECT, now_ns);
+        enter_state(health, RAWE_HEALTH_SUSPECT, now_ns);
     }
 }
 
 void rawe_health_lose(struct rawe_health *health, uint64_t now_ns)
 {
-    enter(health, RAWE_HEALTH_DOWN, now_ns);
+    enter_state(health, RAWE_HEALTH_DOWN, now_ns);
 }
 
 /** Return the number of failures soon after recoveries, including the present one. */
-static uint8_t relapses(const struct rawe_health *health, uint64_t now_ns)
+static uint8_t count_relapses(const struct rawe_health *health, uint64_t now_ns)
 {
     bool soon = health->recovered_ns != 0 && now_ns - health->recovered_ns < RELAPSE_NS;
     return !soon ? 0 : (uint8_t)(health->relapses + (health->relapses < DOUBLINGS_MAX));
@@ -52,8 +52,8 @@ static uint8_t relapses(const struct rawe_health *health, uint64_t now_ns)
 
 void rawe_health_avoid(struct rawe_health *health, uint64_t now_ns)
 {
-    uint8_t count = relapses(health, now_ns);
-    enter(health, RAWE_HEALTH_DOWN, now_ns);
+    uint8_t count = count_relapses(health, now_ns);
+    enter_state(health, RAWE_HEALTH_DOWN, now_ns);
     health->relapses = count;
     health->lossy = true;
 }
@@ -62,7 +62,7 @@ bool rawe_health_revive(struct rawe_health *health, uint64_t now_ns)
 {
     bool lossy = health->state == RAWE_HEALTH_DOWN && health->lossy;
     if (lossy) {
-        enter(health, RAWE_HEALTH_UP, now_ns);
+        enter_state(health, RAWE_HEALTH_UP, now_ns);
     }
     return lossy;
 }
@@ -88,12 +88,12 @@ static enum rawe_health_verdict check_suspect(struct rawe_health *health, uint64
                                               uint64_t other_pong_ns, uint64_t now_ns)
 {
     if (pong_ns >= health->since_ns) {
-        enter(health, RAWE_HEALTH_UP, now_ns);
+        enter_state(health, RAWE_HEALTH_UP, now_ns);
         return RAWE_HEALTH_NOTHING;
     }
     if (now_ns - health->since_ns >= PATIENCE_NS && other_pong_ns >= health->since_ns) {
-        uint8_t count = relapses(health, now_ns);
-        enter(health, RAWE_HEALTH_DOWN, now_ns);
+        uint8_t count = count_relapses(health, now_ns);
+        enter_state(health, RAWE_HEALTH_DOWN, now_ns);
         health->relapses = count;
         return RAWE_HEALTH_FAILED;
     }
@@ -116,7 +116,7 @@ static enum rawe_health_verdict check_down(struct rawe_health *health, uint64_t 
     health->answers = answered ? (uint8_t)(health->answers + 1) : 0;
     unsigned wanted = health->lossy ? LOSSY_ANSWERS_WANTED : ANSWERS_WANTED;
     if (health->answers >= wanted << health->relapses) {
-        enter(health, RAWE_HEALTH_UP, now_ns);
+        enter_state(health, RAWE_HEALTH_UP, now_ns);
         health->recovered_ns = now_ns;
         return RAWE_HEALTH_RECOVERED;
     }

@@ -81,7 +81,7 @@ static void for_all(struct rawe_peer *peer,
 }
 
 /** Choose a route after a change: the preferred one if it is up, else the present one if it is. */
-static void choose(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
+static void choose_route(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
     struct rawe_route *best = rawe_route_best(conn->path.preferred);
     bool stays = !conn->path.route->down && conn->path.preferred->down;
@@ -91,9 +91,9 @@ static void choose(struct rawe_conn *conn, struct rawe_route *route, uint64_t no
 }
 
 /** Move a connection off a removed route, to the preferred one if there is no other. */
-static void vacate(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
+static void move_off_route(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
-    choose(conn, route, now_ns);
+    choose_route(conn, route, now_ns);
     if (conn->path.route == route && conn->path.preferred != route) {
         rawe_conn_move(conn, conn->path.preferred, now_ns);
     }
@@ -105,13 +105,13 @@ static void vacate(struct rawe_conn *conn, struct rawe_route *route, uint64_t no
 void rawe_peer_set_down(struct rawe_peer *peer, uint64_t now_ns)
 {
     peer->route.down = true;
-    for_all(peer, choose, now_ns);
+    for_all(peer, choose_route, now_ns);
 }
 
 void rawe_peer_set_up(struct rawe_peer *peer, uint64_t now_ns)
 {
     peer->route.down = false;
-    for_all(peer, choose, now_ns);
+    for_all(peer, choose_route, now_ns);
 }
 
 struct rawe_conn *rawe_peer_open(struct rawe_peer *peer, unsigned lane)
@@ -140,7 +140,7 @@ void rawe_peer_close(struct rawe_peer *peer)
         peer->conn[lane] = NULL;
     }
     peer->route.down = true;
-    for_all(peer, vacate, now_ns(peer));
+    for_all(peer, move_off_route, now_ns(peer));
     rawe_route_remove(&peer->route);
 }
 
@@ -156,7 +156,7 @@ void rawe_peer_give_up(struct rawe_peer *peer)
 }
 
 /** Fit a connection to a changed payload limit of a route. */
-static void fit(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
+static void fit_payload(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
     rawe_conn_path_fit(conn);
 }
@@ -164,11 +164,11 @@ static void fit(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_n
 void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_bytes)
 {
     peer->route.payload_max_bytes = payload_max_bytes;
-    for_all(peer, fit, peer->engine->now_ns);
+    for_all(peer, fit_payload, peer->engine->now_ns);
 }
 
 /** Use the new address of an end of the route. */
-static void readdress(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
+static void readdress_conn(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
     if (conn->path.route == route) {
         rawe_conn_readdress(conn, now_ns);
@@ -178,14 +178,14 @@ static void readdress(struct rawe_conn *conn, struct rawe_route *route, uint64_t
 void rawe_peer_set_mac(struct rawe_peer *peer, const uint8_t mac[RAWE_MAC_BYTES], uint64_t now_ns)
 {
     memcpy(peer->route.mac, mac, RAWE_MAC_BYTES);
-    for_all(peer, readdress, now_ns);
+    for_all(peer, readdress_conn, now_ns);
 }
 
 void rawe_peer_announce(struct rawe_peer *peer, bool opens, uint64_t now_ns)
 {
     struct rawe_conn *conn =
         opens ? rawe_peer_conn(peer, RAWE_LANE_EXPRESS) : peer->conn[RAWE_LANE_EXPRESS];
-    for_all(peer, readdress, now_ns);
+    for_all(peer, readdress_conn, now_ns);
     if (opens && conn != NULL && conn->handshake.state == RAWE_CONN_IDLE &&
         !peer->engine->finalizing) {
         rawe_conn_connect(conn, now_ns);
@@ -373,7 +373,7 @@ bool rawe_peer_send_control(struct rawe_peer *peer, uint64_t channel, const uint
 }
 
 /** Begin an operation now. Returns false if that is not possible at present. */
-static bool operate(struct rawe_peer *peer, struct rawe_operation *operation)
+static bool begin_operation(struct rawe_peer *peer, struct rawe_operation *operation)
 {
     struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_EXPRESS);
     bool put = operation->kind == RAWE_FRAGMENT_PUT;
@@ -428,7 +428,7 @@ static void piece_done(struct rawe_operation *piece, enum rawe_status status)
 }
 
 /** Request the next `len_bytes` of a GET. Returns false if that is not possible at present. */
-static bool ask(struct rawe_operation *whole, uint64_t len_bytes)
+static bool ask_for_part(struct rawe_operation *whole, uint64_t len_bytes)
 {
     struct rawe_operation *piece = malloc(sizeof(*piece));
     if (piece == NULL) {
@@ -447,7 +447,7 @@ static bool ask(struct rawe_operation *whole, uint64_t len_bytes)
         .budget = whole->budget,
     };
     whole->parts++;
-    if (!operate(whole->peer, piece)) {
+    if (!begin_operation(whole->peer, piece)) {
         whole->parts--;
         free(piece);
         return false;
@@ -461,7 +461,7 @@ bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
     struct rawe_engine *engine = peer->engine;
     operation->peer = peer;
     if (rawe_pull_may_begin(&engine->pull, operation, engine->now_ns)) {
-        return operate(peer, operation);
+        return begin_operation(peer, operation);
     }
     if (rawe_peer_conn(peer, RAWE_LANE_EXPRESS) == NULL) {
         return false;
@@ -482,7 +482,7 @@ static bool take_turn(struct rawe_operation *operation, uint64_t len_bytes)
     struct rawe_engine *engine = operation->peer->engine;
     if (operation->status != RAWE_STATUS_DONE || operation->peer->conn[RAWE_LANE_EXPRESS] == NULL) {
         operation->status = RAWE_STATUS_FAILED; /* the memory is gone, or the connection closed */
-    } else if (!ask(operation, len_bytes)) {
+    } else if (!ask_for_part(operation, len_bytes)) {
         return false;
     } else if (operation->asked_bytes != operation->len_bytes) {
         rawe_list_append(&engine->pull.waiting, &operation->link);

@@ -15,14 +15,14 @@
 /** Round trips after a reduction when the curve is beyond any window. */
 #define ROUNDS_MOST 64u
 
-static void started(struct rawe_cc *cc)
+static void cubic_started(struct rawe_cc *cc)
 {
     rawe_cc_set_window(cc, cc->first);
     cc->state.cubic = (struct rawe_cubic){.threshold = cc->most};
 }
 
 /** Return the window `rounds` round trips after a reduction: at first 0.7 of the plateau. */
-static int64_t curve(uint32_t plateau, uint32_t rounds)
+static int64_t cubic_curve(uint32_t plateau, uint32_t rounds)
 {
     const int64_t back = ROUNDS_BACK;
     int64_t since = (int64_t)rounds - back; /* negative before the plateau */
@@ -30,19 +30,19 @@ static int64_t curve(uint32_t plateau, uint32_t rounds)
 }
 
 /** Grow the window after another round trip. */
-static void end_round(struct rawe_cc *cc)
+static void end_growth_round(struct rawe_cc *cc)
 {
     struct rawe_cubic *cubic = &cc->state.cubic;
     if (cubic->rounds < ROUNDS_MOST) {
         cubic->rounds++;
     }
-    int64_t target = curve(cubic->plateau, cubic->rounds);
+    int64_t target = cubic_curve(cubic->plateau, cubic->rounds);
     uint32_t half_more = cc->window + cc->window / 2;
     target = target < half_more ? target : half_more;
     rawe_cc_set_window(cc, target > cc->window ? (uint32_t)target : cc->window + 1);
 }
 
-static void acknowledged(struct rawe_cc *cc, const struct rawe_ack *ack)
+static void cubic_acknowledged(struct rawe_cc *cc, const struct rawe_ack *ack)
 {
     struct rawe_cubic *cubic = &cc->state.cubic;
     if (!ack->limited || cc->window >= cc->most) {
@@ -55,11 +55,11 @@ static void acknowledged(struct rawe_cc *cc, const struct rawe_ack *ack)
     cubic->acked_in_round += ack->arrived;
     if (cubic->acked_in_round >= cc->window) {
         cubic->acked_in_round -= cc->window;
-        end_round(cc);
+        end_growth_round(cc);
     }
 }
 
-static void lost(struct rawe_cc *cc)
+static void cubic_lost(struct rawe_cc *cc)
 {
     struct rawe_cubic *cubic = &cc->state.cubic;
     *cubic = (struct rawe_cubic){.plateau = cc->window};
@@ -74,7 +74,7 @@ static void timed_out(struct rawe_cc *cc)
 }
 
 /** Halve the window each period (RFC 7661, RFC 2861). Slow start leads nearly back to the old. */
-static void idle(struct rawe_cc *cc, uint64_t periods)
+static void cubic_idle(struct rawe_cc *cc, uint64_t periods)
 {
     struct rawe_cubic *cubic = &cc->state.cubic;
     uint32_t threshold = cc->window / 4 * 3;
@@ -89,9 +89,9 @@ static void idle(struct rawe_cc *cc, uint64_t periods)
 
 const struct rawe_cc_type rawe_cc_cubic = {
     .name = "cubic",
-    .started = started,
-    .acknowledged = acknowledged,
-    .lost = lost,
+    .started = cubic_started,
+    .acknowledged = cubic_acknowledged,
+    .lost = cubic_lost,
     .timed_out = timed_out,
-    .idle = idle,
+    .idle = cubic_idle,
 };

@@ -37,7 +37,7 @@ static void add_bytes(struct rawe_sendqueue *queue, const struct rawe_send *send
 }
 
 /** Prepare a send of which nothing is in frames, and count it. */
-static void prepare(struct rawe_sendqueue *queue, struct rawe_send *send)
+static void prepare_send(struct rawe_sendqueue *queue, struct rawe_send *send)
 {
     send->queue = queue;
     send->framed_bytes = 0;
@@ -81,7 +81,7 @@ void rawe_sendqueue_push(struct rawe_sendqueue *queue, struct rawe_send *send)
 {
     struct rawe_send **link = is_long_reply(send) ? queue->tail : behind_last(queue);
 
-    prepare(queue, send);
+    prepare_send(queue, send);
     if (*link != NULL) {
         if (queue->passed_bytes >= PASS_BYTES) {
             queue->passed_bytes -= least(queue->passed_bytes, (*link)->total_bytes);
@@ -95,7 +95,7 @@ void rawe_sendqueue_push(struct rawe_sendqueue *queue, struct rawe_send *send)
 
 void rawe_sendqueue_push_first(struct rawe_sendqueue *queue, struct rawe_send *send)
 {
-    prepare(queue, send);
+    prepare_send(queue, send);
     insert(queue, &queue->first, send);
     if (queue->last == NULL && !is_long_reply(send)) {
         queue->last = send;
@@ -127,8 +127,8 @@ static uint64_t stays_bytes(const struct rawe_send *send, uint64_t keep_bytes, u
 }
 
 /** End a send after `stay_bytes` more. Returns the rest as another, NULL when out of memory. */
-static struct rawe_send *cut(struct rawe_sendqueue *queue, struct rawe_send *send,
-                             uint64_t stay_bytes)
+static struct rawe_send *cut_send(struct rawe_sendqueue *queue, struct rawe_send *send,
+                                  uint64_t stay_bytes)
 {
     struct rawe_send *rest = send->split(send);
     if (rest == NULL) {
@@ -164,7 +164,7 @@ uint64_t rawe_sendqueue_move(struct rawe_sendqueue *to, struct rawe_sendqueue *f
                 add_bytes(from, send, 0 - left_bytes);
                 from->count--;
             } else if (stay_bytes < left_bytes) {
-                goes = cut(from, send, stay_bytes);
+                goes = cut_send(from, send, stay_bytes);
             }
             keep_bytes = 0;
         } else if (send->split != NULL) {
@@ -196,7 +196,7 @@ void rawe_sendqueue_replaced(struct rawe_sendqueue *queue, struct rawe_send *sen
 {
     add_bytes(queue, send, send->framed_bytes - send->total_bytes);
     queue->count--;
-    prepare(queue, send);
+    prepare_send(queue, send);
 }
 
 /** End the first send, a long reply, if its turn is over, and queue the rest. Else return false. */
@@ -205,11 +205,11 @@ static bool end_turn(struct rawe_sendqueue *queue, struct rawe_send *send)
     if (send->framed_bytes < TURN_BYTES || queue->last == NULL) {
         return false;
     }
-    struct rawe_send *rest = cut(queue, send, 0);
+    struct rawe_send *rest = cut_send(queue, send, 0);
     if (rest == NULL) {
         return false; /* no memory: messages wait */
     }
-    prepare(queue, rest);
+    prepare_send(queue, rest);
     insert(queue, behind_last(queue), rest);
     return true;
 }

@@ -207,8 +207,8 @@ static uint64_t passed_ns(uint64_t now_ns, uint64_t sent_ns)
 }
 
 /** Note arrived segments, sent at `sent_ns` or later, as evidence of losses. */
-static void evidence(struct rawe_sendwin *window, const struct rawe_txframe *frame,
-                     uint64_t segments, uint64_t sent_ns, const struct rawe_ack *ack)
+static void note_evidence(struct rawe_sendwin *window, const struct rawe_txframe *frame,
+                          uint64_t segments, uint64_t sent_ns, const struct rawe_ack *ack)
 {
     if (ack->evidence) {
         uint32_t last = frame->sequence + 63 - (uint32_t)__builtin_clzll(segments);
@@ -217,8 +217,8 @@ static void evidence(struct rawe_sendwin *window, const struct rawe_txframe *fra
 }
 
 /** Note the arrival of segments. Returns the round trip of those sent once, or 0. */
-static uint64_t arrive(struct rawe_sendwin *window, struct rawe_txframe *frame, uint64_t segments,
-                       struct rawe_ack *ack)
+static uint64_t note_segments_arrived(struct rawe_sendwin *window, struct rawe_txframe *frame,
+                                      uint64_t segments, struct rawe_ack *ack)
 {
     uint64_t once = segments & frame->sent & ~frame->resent;
     uint64_t again = segments & frame->resent;
@@ -230,10 +230,10 @@ static uint64_t arrive(struct rawe_sendwin *window, struct rawe_txframe *frame, 
      * belong to a first transmission: it is no evidence.
      */
     if (again != 0 && passed_ns(ack->now_ns, frame->again.newest_ns) >= ack->minimum_rtt_ns) {
-        evidence(window, frame, again, frame->again.oldest_ns, ack);
+        note_evidence(window, frame, again, frame->again.oldest_ns, ack);
     }
     if (once != 0) {
-        evidence(window, frame, once, frame->first.oldest_ns, ack);
+        note_evidence(window, frame, once, frame->first.oldest_ns, ack);
         rtt_ns = passed_ns(ack->now_ns, frame->first.oldest_ns);
     }
     window->to_transmit -= waiting;
@@ -275,7 +275,7 @@ struct rawe_txframe *rawe_sendwin_acknowledge_some(struct rawe_sendwin *window,
     window->sacked -= rawe_sendwin_count(segments & frame->arrived);
     segments &= ~frame->arrived;
     if (segments != 0) {
-        uint64_t rtt_ns = arrive(window, frame, segments, ack);
+        uint64_t rtt_ns = note_segments_arrived(window, frame, segments, ack);
         if (rtt_ns != 0) {
             ack->rtt_ns = rtt_ns;
         }
@@ -303,7 +303,7 @@ void rawe_sendwin_sack(struct rawe_sendwin *window, uint32_t acknowledgement, co
             }
             uint64_t segment = 1ull << (sequence - frame->sequence);
             if ((segment & frame->sent & ~frame->arrived) != 0) {
-                (void)arrive(window, frame, segment, ack);
+                (void)note_segments_arrived(window, frame, segment, ack);
                 window->sacked++;
             }
         }
@@ -349,7 +349,7 @@ static uint64_t overtaken(const struct rawe_sendwin *window, const struct rawe_t
 }
 
 /** Mark a segment in flight as lost. */
-static void lose(struct rawe_sendwin *window, struct rawe_txframe *frame, uint32_t sequence)
+static void mark_lost(struct rawe_sendwin *window, struct rawe_txframe *frame, uint32_t sequence)
 {
     frame->to_send |= 1ull << (sequence - frame->sequence);
     window->in_flight--;
@@ -374,7 +374,7 @@ bool rawe_sendwin_detect_losses(struct rawe_sendwin *window, uint64_t reorder_ns
                                  reorder_ns, window_passed, &undecided);
         }
         for (; lost_now != 0; lost_now &= lost_now - 1) {
-            lose(window, frame, frame->sequence + (uint32_t)__builtin_ctzll(lost_now));
+            mark_lost(window, frame, frame->sequence + (uint32_t)__builtin_ctzll(lost_now));
             lost(context, frame, frame->sequence + (uint32_t)__builtin_ctzll(lost_now));
         }
     }

@@ -93,7 +93,7 @@ static int descriptors_max(void)
 }
 
 /** Watch a connection; NULL: the socket on which processes connect. */
-static bool watch(const struct leader *leader, int fd, struct connection *connection)
+static bool watch_fd(const struct leader *leader, int fd, struct connection *connection)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
 
@@ -116,7 +116,7 @@ static void stop_listening(struct leader *leader)
 }
 
 /** Close a connection, and its sockets that have not joined. */
-static void drop(struct leader *leader, struct connection *connection)
+static void drop_connection(struct leader *leader, struct connection *connection)
 {
     unsigned left = 0;
 
@@ -138,7 +138,7 @@ static void drop(struct leader *leader, struct connection *connection)
 static void drop_all(struct leader *leader)
 {
     for (unsigned i = 0; i < leader->processes; i++) {
-        drop(leader, &leader->connections[i]);
+        drop_connection(leader, &leader->connections[i]);
     }
 }
 
@@ -159,7 +159,7 @@ static bool let_in(struct leader *leader)
         connection++;
     }
     if (connection == end || fd >= leader->descriptors_max || !rawe_descriptor_is_ours(fd, false) ||
-        !watch(leader, fd, connection)) {
+        !watch_fd(leader, fd, connection)) {
         close(fd);
         return false;
     }
@@ -168,7 +168,7 @@ static bool let_in(struct leader *leader)
 }
 
 /** Receive a socket, or the notice of leaving. False: anything else, or the end. */
-static bool receive(struct leader *leader, struct connection *connection)
+static bool receive_socket(struct leader *leader, struct connection *connection)
 {
     struct waiting next = {.from = connection};
     const ssize_t got =
@@ -269,9 +269,9 @@ static int serve_leader(struct rawe_service_source *source, short events)
         struct connection *connection = event.data.ptr;
         if (connection == NULL) {
             source->deaf = !let_in(leader);
-        } else if (!receive(leader, connection)) {
+        } else if (!receive_socket(leader, connection)) {
             const bool joined = connection->joined;
-            drop(leader, connection);
+            drop_connection(leader, connection);
             if (joined) {
                 drop_all(leader); /* others have lost their places */
             }
@@ -326,7 +326,7 @@ static int open_leader(struct rawe_host_group *group, struct rawe_port_error *er
     if (leader->listen_fd < 0 || leader->source.fd < 0 ||
         bind(leader->listen_fd, (const struct sockaddr *)&group->address, group->address_bytes) !=
             0 ||
-        listen(leader->listen_fd, BACKLOG) != 0 || !watch(leader, leader->listen_fd, NULL)) {
+        listen(leader->listen_fd, BACKLOG) != 0 || !watch_fd(leader, leader->listen_fd, NULL)) {
         *error = (struct rawe_port_error){"listening to the processes of this host", errno};
         goto failed;
     }
@@ -344,7 +344,7 @@ failed:
 
 /* ---- a process ---- */
 
-static void disconnect(struct rawe_host_group *group)
+static void disconnect_leader(struct rawe_host_group *group)
 {
     if (group->source.fd >= 0) {
         rawe_service_unwatch(&group->source);
@@ -395,11 +395,11 @@ static bool is_grouped(const struct rawe_host_group *group)
     return false;
 }
 
-/** Take the next step: reopen broken sockets, connect, send sockets. Returns like `serve`. */
-static int proceed(struct rawe_host_group *group)
+/** Take the next step: reopen broken sockets, connect, send sockets. Returns like `serve_group`. */
+static int take_next_step(struct rawe_host_group *group)
 {
     if (group->source.fd >= 0 && has_ended(group->source.fd)) {
-        disconnect(group);
+        disconnect_leader(group);
         group->broken = is_grouped(group);
         group->attempts = ATTEMPTS_MAX; /* or it would be refused forever */
     }
@@ -434,12 +434,12 @@ static int proceed(struct rawe_host_group *group)
 }
 
 /** rawe_service_source.serve */
-static int serve(struct rawe_service_source *source, short events)
+static int serve_group(struct rawe_service_source *source, short events)
 {
     struct rawe_host_group *group = (struct rawe_host_group *)source;
 
     pthread_mutex_lock(&group->lock);
-    const int rest_ms = proceed(group);
+    const int rest_ms = take_next_step(group);
     pthread_mutex_unlock(&group->lock);
     return rest_ms;
 }
@@ -453,7 +453,7 @@ int rawe_host_group_open(struct rawe_host_group **out, const struct rawe_host_gr
     if (group == NULL) {
         return rawe_port_failed(error, "malloc", ENOMEM);
     }
-    group->source = (struct rawe_service_source){.serve = serve, .fd = -1};
+    group->source = (struct rawe_service_source){.serve = serve_group, .fd = -1};
     (void)pthread_mutex_init(&group->lock, NULL);
     group->config = *config;
     /* A name that begins with 0 is abstract: in no file system, it vanishes with its socket. */
@@ -506,7 +506,7 @@ void rawe_host_group_close(struct rawe_host_group *group, unsigned wait_ms)
         (void)poll(&end, 1, (int)wait_ms);
     }
     close_leader(group->leader); /* before it sees our own end */
-    disconnect(group);
+    disconnect_leader(group);
     pthread_mutex_destroy(&group->lock);
     free(group);
 }

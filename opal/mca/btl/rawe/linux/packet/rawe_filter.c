@@ -69,20 +69,20 @@ static void append(struct program *program, struct sock_filter statement)
     program->statements[program->length++] = statement;
 }
 
-static void finish(struct program *program, uint32_t accepted_bytes)
+static void finish_program(struct program *program, uint32_t accepted_bytes)
 {
     append(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, accepted_bytes));
 }
 
 /** Load a field; `size` is BPF_B, BPF_H or BPF_W. */
-static void load(struct program *program, uint16_t size, uint32_t at)
+static void load_field(struct program *program, uint16_t size, uint32_t at)
 {
     append(program, (struct sock_filter)BPF_STMT((uint16_t)(BPF_LD | size | BPF_ABS), at));
 }
 
 /** Compare with a value (`how`: BPF_JEQ, BPF_JGE, BPF_JGT) and skip statements by the result. */
-static void compare(struct program *program, uint16_t how, uint32_t value, uint8_t skip_if,
-                    uint8_t skip_if_not)
+static void compare_value(struct program *program, uint16_t how, uint32_t value, uint8_t skip_if,
+                          uint8_t skip_if_not)
 {
     append(program, (struct sock_filter)BPF_JUMP((uint16_t)(BPF_JMP | how | BPF_K), value, skip_if,
                                                  skip_if_not));
@@ -90,35 +90,35 @@ static void compare(struct program *program, uint16_t how, uint32_t value, uint8
 
 static void demand_equal(struct program *program, uint32_t value)
 {
-    compare(program, BPF_JEQ, value, 1, 0);
-    finish(program, 0);
+    compare_value(program, BPF_JEQ, value, 1, 0);
+    finish_program(program, 0);
 }
 
 static void demand_range(struct program *program, uint32_t least, uint32_t most)
 {
-    compare(program, BPF_JGE, least, 0, 1);
-    compare(program, BPF_JGT, most, 0, 1);
-    finish(program, 0);
+    compare_value(program, BPF_JGE, least, 0, 1);
+    compare_value(program, BPF_JGT, most, 0, 1);
+    finish_program(program, 0);
 }
 
-static void demand(struct program *program, uint16_t size, uint32_t at, uint32_t value)
+static void demand_value(struct program *program, uint16_t size, uint32_t at, uint32_t value)
 {
-    load(program, size, at);
+    load_field(program, size, at);
     demand_equal(program, value);
 }
 
 static void demand_either(struct program *program, uint16_t size, uint32_t at, uint32_t one,
                           uint32_t other)
 {
-    load(program, size, at);
-    compare(program, BPF_JEQ, one, 2, 0);
+    load_field(program, size, at);
+    compare_value(program, BPF_JEQ, one, 2, 0);
     demand_equal(program, other);
 }
 
-static void refuse(struct program *program, uint32_t value)
+static void refuse_value(struct program *program, uint32_t value)
 {
-    compare(program, BPF_JEQ, value, 0, 1);
-    finish(program, 0);
+    compare_value(program, BPF_JEQ, value, 0, 1);
+    finish_program(program, 0);
 }
 
 /** Drop packets of the other batch port, by length. It comes first because it loads nothing. */
@@ -128,9 +128,9 @@ static void demand_length(struct program *program, bool middle)
     if (middle) {
         demand_range(program, RAWE_FILTER_MIDDLE_MIN, RAWE_FILTER_MIDDLE_MAX);
     } else {
-        compare(program, BPF_JGE, RAWE_FILTER_MIDDLE_MIN, 0, 2);
-        compare(program, BPF_JGT, RAWE_FILTER_MIDDLE_MAX, 1, 0);
-        finish(program, 0);
+        compare_value(program, BPF_JGE, RAWE_FILTER_MIDDLE_MIN, 0, 2);
+        compare_value(program, BPF_JGT, RAWE_FILTER_MIDDLE_MAX, 1, 0);
+        finish_program(program, 0);
     }
 }
 
@@ -143,13 +143,13 @@ static void demand_own(struct program *program)
 {
     const uint8_t *mac = program->mac;
 
-    load(program, BPF_B, PACKET_TYPE_OFFSET);
+    load_field(program, BPF_B, PACKET_TYPE_OFFSET);
     const unsigned branch = program->length;
-    compare(program, BPF_JEQ, PACKET_HOST, 0, 0); /* then it passes */
+    compare_value(program, BPF_JEQ, PACKET_HOST, 0, 0); /* then it passes */
     demand_equal(program, PACKET_OTHERHOST);
-    demand(program, BPF_W, 0,
-           (uint32_t)mac[0] << 24 | (uint32_t)mac[1] << 16 | (uint32_t)mac[2] << 8 | mac[3]);
-    demand(program, BPF_H, 4, (uint32_t)mac[4] << 8 | mac[5]);
+    demand_value(program, BPF_W, 0,
+                 (uint32_t)mac[0] << 24 | (uint32_t)mac[1] << 16 | (uint32_t)mac[2] << 8 | mac[3]);
+    demand_value(program, BPF_H, 4, (uint32_t)mac[4] << 8 | mac[5]);
     program->statements[branch].jt = (uint8_t)(program->length - branch - 1);
 }
 
@@ -164,15 +164,15 @@ static void demand_own(struct program *program)
 static void demand_addressed(struct program *program, const struct rawe_port_config *config)
 {
     if ((config->group[0] & 1) != 0) {
-        demand(program, BPF_B, PACKET_TYPE_OFFSET, PACKET_MULTICAST);
+        demand_value(program, BPF_B, PACKET_TYPE_OFFSET, PACKET_MULTICAST);
     } else {
         demand_own(program);
     }
     if (rawe_port_use_is_bulk(config->use)) {
-        demand(program, BPF_H, ETHERTYPE_OFFSET, rawe_filter_ethertype(config));
+        demand_value(program, BPF_H, ETHERTYPE_OFFSET, rawe_filter_ethertype(config));
         demand_either(program, BPF_H, INTERFACE_TYPE_OFFSET, ARPHRD_ETHER, ARPHRD_LOOPBACK);
     } else {
-        demand(program, BPF_H, PROTOCOL_OFFSET, rawe_filter_ethertype(config));
+        demand_value(program, BPF_H, PROTOCOL_OFFSET, rawe_filter_ethertype(config));
     }
 }
 
@@ -185,39 +185,39 @@ static void write_for_session(struct program *program, const struct rawe_port_co
     if (bulk) {
         demand_length(program, config->use == RAWE_PORT_MIDDLE);
     }
-    demand(program, BPF_W, at->key, config->key);
-    demand(program, BPF_H, at->port, config->port);
+    demand_value(program, BPF_W, at->key, config->key);
+    demand_value(program, BPF_H, at->port, config->port);
     demand_addressed(program, config);
     if (bulk) {
-        demand(program, BPF_W, BATCH_SOURCE_OFFSET, BATCH_SOURCE);
+        demand_value(program, BPF_W, BATCH_SOURCE_OFFSET, BATCH_SOURCE);
         demand_either(program, BPF_B, at->version_type, VERSION_TYPE(RAWE_FRAME_BULK),
                       VERSION_TYPE(RAWE_FRAME_PROBE));
     } else {
-        load(program, BPF_B, at->version_type);
+        load_field(program, BPF_B, at->version_type);
         demand_range(program, VERSION_TYPE(RAWE_FRAME_DATA), VERSION_TYPE(RAWE_FRAME_TYPE_END) - 1);
-        refuse(program, VERSION_TYPE(RAWE_FRAME_PING));
-        refuse(program, VERSION_TYPE(RAWE_FRAME_PONG));
+        refuse_value(program, VERSION_TYPE(RAWE_FRAME_PING));
+        refuse_value(program, VERSION_TYPE(RAWE_FRAME_PONG));
     }
-    finish(program, UINT32_MAX);
+    finish_program(program, UINT32_MAX);
 }
 
 /** Accept PING and PONG for the responder's port and key, PROBE for the session's. */
 static void write_for_responder(struct program *program, const struct rawe_port_config *config)
 {
-    load(program, BPF_W, AT(RAWE_OFFSET_KEY));
+    load_field(program, BPF_W, AT(RAWE_OFFSET_KEY));
     const unsigned branch = program->length;
-    compare(program, BPF_JEQ, config->ping_key, 0, 0); /* else to the session's part */
-    demand(program, BPF_H, AT(RAWE_OFFSET_PORT), config->ping_port);
+    compare_value(program, BPF_JEQ, config->ping_key, 0, 0); /* else to the session's part */
+    demand_value(program, BPF_H, AT(RAWE_OFFSET_PORT), config->ping_port);
     demand_either(program, BPF_B, AT(RAWE_OFFSET_VERSION_TYPE), VERSION_TYPE(RAWE_FRAME_PING),
                   VERSION_TYPE(RAWE_FRAME_PONG));
     demand_addressed(program, config);
-    finish(program, UINT32_MAX);
+    finish_program(program, UINT32_MAX);
     program->statements[branch].jf = (uint8_t)(program->length - branch - 1);
     demand_equal(program, config->key);
-    demand(program, BPF_H, AT(RAWE_OFFSET_PORT), config->port);
-    demand(program, BPF_B, AT(RAWE_OFFSET_VERSION_TYPE), VERSION_TYPE(RAWE_FRAME_PROBE));
+    demand_value(program, BPF_H, AT(RAWE_OFFSET_PORT), config->port);
+    demand_value(program, BPF_B, AT(RAWE_OFFSET_VERSION_TYPE), VERSION_TYPE(RAWE_FRAME_PROBE));
     demand_addressed(program, config);
-    finish(program, UINT32_MAX);
+    finish_program(program, UINT32_MAX);
 }
 
 /** Accept DATA to a whole group, in frames or batches, if the last byte of its id is wanted. */
@@ -227,21 +227,21 @@ static void write_for_group(struct program *program, const struct rawe_port_conf
 
     if (bulk) {
         demand_length(program, config->use == RAWE_PORT_MIDDLE);
-        demand(program, BPF_W, BATCH_SOURCE_OFFSET, BATCH_SOURCE);
+        demand_value(program, BPF_W, BATCH_SOURCE_OFFSET, BATCH_SOURCE);
     }
     demand_addressed(program, config);
-    demand(program, BPF_B, (bulk ? &in_batches : &in_frames)->version_type,
-           VERSION_TYPE(RAWE_GROUP_DATA));
-    load(program, BPF_B,
-         bulk ? RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_OFFSET_ID_BYTE
-              : AT(RAWE_GROUP_OFFSET_ID_BYTE));
+    demand_value(program, BPF_B, (bulk ? &in_batches : &in_frames)->version_type,
+                 VERSION_TYPE(RAWE_GROUP_DATA));
+    load_field(program, BPF_B,
+               bulk ? RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_OFFSET_ID_BYTE
+                    : AT(RAWE_GROUP_OFFSET_ID_BYTE));
     for (uint32_t i = 0; i < 32 * RAWE_PORT_GROUP_WORDS; i++) {
         if ((config->groups[i / 32] >> i % 32 & 1) != 0) {
-            compare(program, BPF_JEQ, i, 0, 1);
-            finish(program, UINT32_MAX);
+            compare_value(program, BPF_JEQ, i, 0, 1);
+            finish_program(program, UINT32_MAX);
         }
     }
-    finish(program, 0);
+    finish_program(program, 0);
 }
 
 uint16_t rawe_filter_ethertype(const struct rawe_port_config *config)

@@ -188,8 +188,8 @@ static bool await_answer(int fd, int timeout_ms)
 }
 
 /** Send the request and receive the answer. Returns the socket, or -1 and the error. */
-static int converse(int fd, const struct rawe_helper_request *request, int timeout_ms,
-                    struct rawe_port_error *error)
+static int request_socket(int fd, const struct rawe_helper_request *request, int timeout_ms,
+                          struct rawe_port_error *error)
 {
     struct rawe_helper_answer answer;
     int socket_fd;
@@ -239,7 +239,7 @@ static void release_waiting(void)
     pthread_mutex_unlock(&waiting.lock);
 }
 
-static void hang_up(void)
+static void hang_up_helper(void)
 {
     if (waiting.fd >= 0) {
         close(waiting.fd);
@@ -250,7 +250,7 @@ static void hang_up(void)
 void rawe_helper_hang_up(void)
 {
     use_waiting();
-    hang_up();
+    hang_up_helper();
     release_waiting();
 }
 
@@ -258,17 +258,17 @@ void rawe_helper_hang_up(void)
 static int ask_waiting(const struct rawe_helper_request *request, int timeout_ms,
                        struct rawe_port_error *error)
 {
-    const int socket_fd = converse(waiting.fd, request, timeout_ms, error);
+    const int socket_fd = request_socket(waiting.fd, request, timeout_ms, error);
 
     if (socket_fd < 0) {
-        hang_up();
+        hang_up_helper();
     }
     return socket_fd;
 }
 
 /** Implement rawe_helper_ask, with `waiting` in use. */
-static int ask(const char *path, const struct rawe_helper_request *request, int timeout_ms,
-               struct rawe_port_error *error)
+static int ask_helper(const char *path, const struct rawe_helper_request *request, int timeout_ms,
+                      struct rawe_port_error *error)
 {
     int ends[2];
 
@@ -278,7 +278,7 @@ static int ask(const char *path, const struct rawe_helper_request *request, int 
             return socket_fd;
         } /* it has no socket left, or ended */
     }
-    hang_up();
+    hang_up_helper();
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         return rawe_port_failed(error, "socketpair", errno);
     }
@@ -302,7 +302,7 @@ int rawe_helper_ask(const char *path, const struct rawe_helper_request *request,
         return rawe_port_failed(error, "btl_rawe_helper is empty", EPERM);
     }
     use_waiting();
-    const int socket_fd = ask(path, request, timeout_ms, error);
+    const int socket_fd = ask_helper(path, request, timeout_ms, error);
     release_waiting();
     return socket_fd;
 }

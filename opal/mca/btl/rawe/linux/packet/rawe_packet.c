@@ -48,7 +48,7 @@ _Static_assert(sizeof(struct rawe_bytes) == sizeof(struct iovec) &&
 /* ---- opening ---- */
 
 /** Enlarge a buffer, if possible. FORCE exceeds the system's limit but needs CAP_NET_ADMIN. */
-static void widen(int fd, int option_force, int option, int bytes)
+static void widen_buffer(int fd, int option_force, int option, int bytes)
 {
     if (setsockopt(fd, SOL_SOCKET, option_force, &bytes, sizeof bytes) != 0) {
         (void)setsockopt(fd, SOL_SOCKET, option, &bytes, sizeof bytes);
@@ -61,7 +61,7 @@ static bool is_group(const uint8_t *mac)
 }
 
 /** Have the NIC receive frames to the group, until the socket is closed. */
-static int join(int fd, const struct rawe_port_config *config, struct rawe_port_error *error)
+static int join_group(int fd, const struct rawe_port_config *config, struct rawe_port_error *error)
 {
     struct packet_mreq request = {.mr_ifindex = config->interface_index,
                                   .mr_type = PACKET_MR_MULTICAST,
@@ -102,7 +102,7 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
     if (fd < 0) {
         return -1;
     }
-    widen(fd, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER_BYTES);
+    widen_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER_BYTES);
     /*
      * Filter and ring come before the binding, so that the first frame already passes both. The
      * helper's socket is bound; what it has received is dropped with its queue when it gets the
@@ -121,7 +121,7 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
                               "setsockopt(PACKET_COPY_THRESH)", error) != 0) ||
         rawe_ring_open(ring, fd, slot_data_bytes, ring_bytes, error) != 0 ||
         rawe_filter_bind(fd, config, error) != 0 ||
-        (is_group(config->group) && join(fd, config, error) != 0)) {
+        (is_group(config->group) && join_group(fd, config, error) != 0)) {
         rawe_ring_close(ring);
         close(fd);
         return -1;
@@ -142,7 +142,7 @@ static unsigned receive_frames(const struct rawe_packet *packet, int fd)
     }
     /* The kernel also charges page fragments and struct sk_buff (1.1 to 1.5 times, and 0.8 kB). */
     const size_t charge_bytes = (size_t)packet->config.mtu_bytes * 3 / 2 + 1024;
-    widen(fd, SO_RCVBUFFORCE, SO_RCVBUF, QUEUE_BYTES);
+    widen_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, QUEUE_BYTES);
     (void)getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted_bytes, &len_bytes);
     const size_t frames = granted_bytes / charge_bytes;
     const unsigned least = frames < slots ? (unsigned)frames : slots;
@@ -152,7 +152,7 @@ static unsigned receive_frames(const struct rawe_packet *packet, int fd)
 /** Set the send buffer, which the kernel doubles and charges until the NIC has sent the packet. */
 static void fit_send_buffer(struct rawe_packet *packet)
 {
-    widen(packet->port.fd, SO_SNDBUFFORCE, SO_SNDBUF, (int)packet->txqueue.limit_bytes / 2);
+    widen_buffer(packet->port.fd, SO_SNDBUFFORCE, SO_SNDBUF, (int)packet->txqueue.limit_bytes / 2);
     packet->port.batch_bytes = rawe_txqueue_batch_bytes(&packet->txqueue);
 }
 
@@ -366,7 +366,7 @@ static void packet_read_counters(struct rawe_port *port, struct rawe_port_counte
 /* ---- frames ---- */
 
 /** Add to a counter. Several threads may transmit by a responder: a lost count does not matter. */
-static void add(uint64_t *counter, uint64_t by)
+static void add_to_counter(uint64_t *counter, uint64_t by)
 {
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + by, __ATOMIC_RELAXED);
 }
@@ -387,7 +387,7 @@ static unsigned packet_transmit(void *context, const struct rawe_frame *frames, 
                 ? send(packet->port.fd, pieces[0].base, pieces[0].len_bytes, MSG_DONTWAIT)
                 : sendmsg(packet->port.fd, &message, MSG_DONTWAIT);
         if (sent_bytes >= 0) {
-            add(&packet->counters.frames_sent, 1);
+            add_to_counter(&packet->counters.frames_sent, 1);
             taken++;
             continue;
         }
@@ -396,10 +396,10 @@ static unsigned packet_transmit(void *context, const struct rawe_frame *frames, 
             continue;
         }
         if (code == EAGAIN || code == ENOBUFS) {
-            add(&packet->counters.send_full, 1);
+            add_to_counter(&packet->counters.send_full, 1);
             break;
         }
-        add(&packet->counters.send_errors, 1);
+        add_to_counter(&packet->counters.send_errors, 1);
         taken++;
     }
     return taken;
@@ -408,7 +408,7 @@ static unsigned packet_transmit(void *context, const struct rawe_frame *frames, 
 /* ---- batches, received ---- */
 
 /** Call recvmsg, which also reports once that the interface went down (ENETDOWN). */
-static bool dequeue(int fd, struct iovec *iov, size_t iov_count, size_t len_bytes)
+static bool dequeue_packet(int fd, struct iovec *iov, size_t iov_count, size_t len_bytes)
 {
     const struct msghdr message = {.msg_iov = iov, .msg_iovlen = iov_count};
 
@@ -432,8 +432,8 @@ enum outcome {
 };
 
 /** Accept a packet whose data is at `data`. */
-static enum outcome take(const struct rawe_enveloped *batch, const uint8_t *data,
-                         const struct rawe_port_receiver *receiver, void *context)
+static enum outcome accept_packet(const struct rawe_enveloped *batch, const uint8_t *data,
+                                  const struct rawe_port_receiver *receiver, void *context)
 {
     if (!rawe_envelope_intact(batch, data)) {
         return DAMAGED;
@@ -468,10 +468,10 @@ static enum outcome receive_queued(struct rawe_packet *packet, const struct rawe
     struct iovec iov[] = {{&packet->envelope, sizeof packet->envelope},
                           {data, data != NULL ? room_bytes : 0}};
     const bool whole =
-        dequeue(packet->port.fd, iov, 2, sizeof packet->envelope + batch->data_bytes) &&
+        dequeue_packet(packet->port.fd, iov, 2, sizeof packet->envelope + batch->data_bytes) &&
         memcmp(packet->envelope.packet, batch->bytes, RAWE_ENVELOPE_HEAD_BYTES) == 0 &&
         data != NULL;
-    const enum outcome outcome = whole ? take(batch, data, receiver, context) : LOST;
+    const enum outcome outcome = whole ? accept_packet(batch, data, receiver, context) : LOST;
 
     if (scratch != NULL) {
         free(packet->scratch); /* given back by a callback */
@@ -486,13 +486,13 @@ static void drop_queued(struct rawe_packet *packet, const struct tpacket2_hdr *s
     struct iovec iov = {&packet->envelope, sizeof packet->envelope};
 
     if ((slot->tp_status & TP_STATUS_COPY) != 0) {
-        (void)dequeue(packet->port.fd, &iov, 1, 0);
+        (void)dequeue_packet(packet->port.fd, &iov, 1, 0);
     }
 }
 
 /** Receive a packet. Returns its number of frames. */
-static unsigned receive_packet(struct rawe_packet *packet, struct tpacket2_hdr *slot,
-                               const struct rawe_port_receiver *receiver, void *context)
+static unsigned receive_slot(struct rawe_packet *packet, struct tpacket2_hdr *slot,
+                             const struct rawe_port_receiver *receiver, void *context)
 {
     const bool queued = (slot->tp_status & TP_STATUS_COPY) != 0;
     enum outcome outcome = LOST;
@@ -506,7 +506,7 @@ static unsigned receive_packet(struct rawe_packet *packet, struct tpacket2_hdr *
     if (queued) {
         outcome = receive_queued(packet, &batch, receiver, context);
     } else if (batch.present_bytes >= batch.data_bytes) {
-        outcome = take(&batch, batch.bytes + RAWE_ENVELOPE_HEAD_BYTES, receiver, context);
+        outcome = accept_packet(&batch, batch.bytes + RAWE_ENVELOPE_HEAD_BYTES, receiver, context);
     }
     if (outcome != TAKEN) {
         ++*(outcome == DAMAGED ? &packet->counters.damaged : &packet->counters.ring_drops);
@@ -525,7 +525,7 @@ static bool is_earlier(const struct tpacket2_hdr *a, const struct tpacket2_hdr *
  * Return the port, or the one beside it, that has the earliest packet; NULL: none waits. Anything
  * that arrived before a packet seen in one ring is visible in the other if that is checked later.
  */
-static struct rawe_packet *earliest(struct rawe_packet *packet)
+static struct rawe_packet *find_earliest(struct rawe_packet *packet)
 {
     struct rawe_packet *beside = (struct rawe_packet *)packet->port.beside;
     bool waits = rawe_port_pending_itself(&packet->port);
@@ -563,7 +563,7 @@ static unsigned packet_receive(struct rawe_port *port, unsigned budget,
     unsigned frames = 0;
 
     for (unsigned taken = 0; taken < budget; taken++) {
-        struct rawe_packet *from = earliest(packet);
+        struct rawe_packet *from = find_earliest(packet);
         struct tpacket2_hdr *slot = from != NULL ? rawe_ring_take(&from->ring) : NULL;
         if (slot == NULL) {
             break;
@@ -579,7 +579,7 @@ static unsigned packet_receive(struct rawe_port *port, unsigned budget,
             receiver->arrived(context, (uint64_t)slot->tp_sec * 1000000000u + slot->tp_nsec);
         }
         if (bulk) {
-            frames += receive_packet(from, slot, receiver, context);
+            frames += receive_slot(from, slot, receiver, context);
         } else {
             const bool whole = from->config.use == RAWE_PORT_RESPONDER;
             from->counters.frames_received++;

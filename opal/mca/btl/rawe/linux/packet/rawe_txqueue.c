@@ -88,7 +88,7 @@ bool rawe_txqueue_dropped(struct rawe_txqueue *queue, uint64_t now_ns)
 }
 
 /** Raise the limit, because the queue became empty in a pause of the caller. */
-static bool outlast(struct rawe_txqueue *queue, uint64_t pause_ns)
+static bool raise_queue_limit(struct rawe_txqueue *queue, uint64_t pause_ns)
 {
     pause_ns = pause_ns < PAUSE_MAX_NS ? pause_ns : PAUSE_MAX_NS;
     const uint64_t bytes = queue->base_bytes * pause_ns / QUEUED_NS;
@@ -97,7 +97,7 @@ static bool outlast(struct rawe_txqueue *queue, uint64_t pause_ns)
 }
 
 /** Fit the limit to the measured rate: the first time fully, later fully only upwards. */
-static bool fit(struct rawe_txqueue *queue)
+static bool fit_limit(struct rawe_txqueue *queue)
 {
     const uint64_t bytes = queue->drained_bytes * QUEUED_NS / queue->drained_ns;
     const uint32_t least_bytes =
@@ -114,14 +114,14 @@ bool rawe_txqueue_poll(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64
 
     queue->seen_ns = now_ns;
     if (queued_bytes == 0) {
-        return outlast(queue, elapsed_ns);
+        return raise_queue_limit(queue, elapsed_ns);
     }
     queue->drained_bytes += queue->queued_bytes - queued_bytes;
     queue->drained_ns += elapsed_ns;
     queue->queued_bytes = queued_bytes;
     /* The kernel charges for a batch until its last frame has left, so measure several. */
     return queue->drained_bytes >= queue->limit_bytes && queue->drained_ns >= QUEUED_NS &&
-           fit(queue);
+           fit_limit(queue);
 }
 
 uint32_t rawe_txqueue_batch_bytes(const struct rawe_txqueue *queue)

@@ -223,7 +223,7 @@ static uint32_t next_mtu(struct rawe_path *path)
     return 0;
 }
 
-static void end_round(struct rawe_path_search *search, struct rawe_path *path)
+static void end_probe_round(struct rawe_path_search *search, struct rawe_path *path)
 {
     path->round += path->reachable && path->round < ROUNDS_MAX;
     path->size = 0;
@@ -256,7 +256,7 @@ bool rawe_path_search_next(struct rawe_path_search *search, struct rawe_path_pin
                 *ping = (struct rawe_path_ping){.path = index, .mtu_bytes = mtu_bytes};
                 return true;
             }
-            end_round(search, path);
+            end_probe_round(search, path);
         }
         wake_by(search, path->next_ns);
     }

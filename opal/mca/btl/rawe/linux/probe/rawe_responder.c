@@ -90,7 +90,7 @@ struct rawe_responder {
     struct rawe_responder_counters counters; /**< atomic, written by the thread */
 };
 
-static void count(uint64_t *counter)
+static void count_shared(uint64_t *counter)
 {
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
@@ -162,8 +162,8 @@ void rawe_responder_unwatch(struct rawe_responder *responder, struct rawe_watch 
 }
 
 /** Record an answer if it matches a PING. Returns true if it does. */
-static bool note_answer(struct rawe_responder *responder, const uint8_t source[RAWE_MAC_BYTES],
-                        uint64_t token, const struct rawe_header *pong)
+static bool match_answer(struct rawe_responder *responder, const uint8_t source[RAWE_MAC_BYTES],
+                         uint64_t token, const struct rawe_header *pong)
 {
     const uint32_t index = (uint32_t)token & INDEX_MASK;
     bool matched = false;
@@ -222,8 +222,8 @@ static void write_headers(const struct rawe_responder *responder, uint8_t *frame
 }
 
 /** Send a frame's head, padded with zeros. Returns false if the kernel has no room. */
-static bool transmit(struct rawe_responder *responder, uint8_t *head, size_t head_bytes,
-                     size_t zero_bytes)
+static bool transmit_padded(struct rawe_responder *responder, uint8_t *head, size_t head_bytes,
+                            size_t zero_bytes)
 {
     const struct rawe_frame frame = {
         .pieces = {{head, head_bytes}, {responder->zeros, zero_bytes}},
@@ -256,7 +256,7 @@ static void send_ping(struct rawe_responder *responder, struct rawe_watch *under
     }
     write_headers(responder, head, under_way->to.mac, &header);
     rawe_ping_encode(head + RAWE_PAYLOAD_OFFSET, &ping);
-    (void)transmit(responder, head, sizeof head, payload_bytes - RAWE_PING_BYTES);
+    (void)transmit_padded(responder, head, sizeof head, payload_bytes - RAWE_PING_BYTES);
 }
 
 void rawe_responder_ping(struct rawe_responder *responder, struct rawe_watch *watch)
@@ -279,9 +279,10 @@ static void answer_ping(struct rawe_responder *responder, const struct waiting_p
 
     write_headers(responder, head, ping->sender, &header);
     rawe_ping_encode(head + RAWE_PAYLOAD_OFFSET, &ping->ping);
-    count(transmit(responder, head, sizeof head, header.payload_bytes - RAWE_PING_BYTES)
-              ? &responder->counters.pings_answered
-              : &responder->counters.pings_unanswered);
+    count_shared(
+        transmit_padded(responder, head, sizeof head, header.payload_bytes - RAWE_PING_BYTES)
+            ? &responder->counters.pings_answered
+            : &responder->counters.pings_unanswered);
 }
 
 /** Answer waiting PINGs, up to the limit. */
@@ -297,7 +298,7 @@ static void take_ping(struct rawe_responder *responder, const uint8_t *frame,
                       const struct rawe_header *header, const struct rawe_ping *ping)
 {
     if (responder->pings_waiting == PINGS_WAITING) {
-        count(&responder->counters.pings_unanswered);
+        count_shared(&responder->counters.pings_unanswered);
         return;
     }
     const uint32_t last = responder->pings_first + responder->pings_waiting++;
@@ -317,7 +318,7 @@ static void handle_frame(void *context, uint8_t *frame, size_t len_bytes)
 
     if (len_bytes >= RAWE_PAYLOAD_OFFSET &&
         (frame[RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_VERSION_TYPE] & 0xF) == RAWE_FRAME_PROBE) {
-        count(&responder->counters.probes_seen);
+        count_shared(&responder->counters.probes_seen);
         responder->reads -= responder->reads > 0;
         responder->asked = true;
         return;
@@ -328,7 +329,7 @@ static void handle_frame(void *context, uint8_t *frame, size_t len_bytes)
                            len_bytes - RAWE_ETH_HEADER_BYTES) != RAWE_DECODE_OK ||
         rawe_ping_decode(&ping, frame + RAWE_PAYLOAD_OFFSET, header.payload_bytes) !=
             RAWE_DECODE_OK) {
-        count(&responder->counters.frames_invalid);
+        count_shared(&responder->counters.frames_invalid);
         return;
     }
     if (header.type == RAWE_FRAME_PING) {
@@ -336,9 +337,9 @@ static void handle_frame(void *context, uint8_t *frame, size_t len_bytes)
         return;
     }
     responder->reads -= responder->reads > 0;
-    count(note_answer(responder, frame + RAWE_MAC_BYTES, ping.token, &header)
-              ? &responder->counters.pongs_matched
-              : &responder->counters.pongs_unknown);
+    count_shared(match_answer(responder, frame + RAWE_MAC_BYTES, ping.token, &header)
+                     ? &responder->counters.pongs_matched
+                     : &responder->counters.pongs_unknown);
 }
 
 /* ---- path discovery: passes PINGs, PONGs and the time to and from rawe_path.h ---- */
@@ -376,7 +377,7 @@ static void take_answers(struct rawe_validation *one)
 }
 
 /** Take a step. Returns the milliseconds until the next; -1: it is over. */
-static int step(struct rawe_validation *one)
+static int step_validation(struct rawe_validation *one)
 {
     struct rawe_path_ping ping;
 
@@ -402,7 +403,7 @@ static int step_searches(struct rawe_responder *responder)
 
     pthread_mutex_lock(&responder->lock);
     for (struct rawe_validation *one = responder->searches; one != NULL; one = one->next) {
-        const int one_ms = one->over ? -1 : step(one);
+        const int one_ms = one->over ? -1 : step_validation(one);
         if (one_ms >= 0) {
             next_ms = next_ms < 0 || one_ms < next_ms ? one_ms : next_ms;
         } else if (!one->over) {
@@ -502,13 +503,13 @@ void rawe_validation_end(struct rawe_responder *responder, struct rawe_validatio
 
 /* ---- the service thread ---- */
 
-static uint64_t filled(uint64_t tokens, uint64_t gained)
+static uint64_t fill_bucket(uint64_t tokens, uint64_t gained)
 {
     return tokens + gained < FRAMES_BUCKET ? tokens + gained : FRAMES_BUCKET;
 }
 
 /** Handle received frames. Returns false if more PINGs wait than may be answered. */
-static bool drain(struct rawe_responder *responder)
+static bool drain_port(struct rawe_responder *responder)
 {
     static const struct rawe_port_receiver receiver = {.frame = handle_frame};
     const uint64_t ns_per_frame = NS_PER_S / FRAMES_PER_S;
@@ -516,8 +517,8 @@ static bool drain(struct rawe_responder *responder)
     unsigned received = 0;
 
     responder->refilled_ns += gained * ns_per_frame;
-    responder->answers = filled(responder->answers, gained);
-    responder->reads = filled(responder->reads, gained);
+    responder->answers = fill_bucket(responder->answers, gained);
+    responder->reads = fill_bucket(responder->reads, gained);
     answer_pings(responder);
     /* Receive at most one ring's worth: other sources need the thread, too. */
     while (received < responder->wire->receive_frames) {
@@ -531,7 +532,7 @@ static bool drain(struct rawe_responder *responder)
 }
 
 /** rawe_service_source.serve */
-static int serve(struct rawe_service_source *source, short events)
+static int serve_responder(struct rawe_service_source *source, short events)
 {
     struct rawe_responder *responder =
         (struct rawe_responder *)((char *)source - offsetof(struct rawe_responder, source));
@@ -544,8 +545,8 @@ static int serve(struct rawe_service_source *source, short events)
         (void)getsockopt(source->fd, SOL_SOCKET, SO_ERROR, &code, &len_bytes);
         pause_ms = PAUSE_MS;
     }
-    if (!drain(responder)) {
-        count(&responder->counters.pauses);
+    if (!drain_port(responder)) {
+        count_shared(&responder->counters.pauses);
         pause_ms = PAUSE_MS;
     } else if (responder->reads == 0) {
         pause_ms = POLL_MS;
@@ -586,7 +587,7 @@ int rawe_responder_start(struct rawe_responder **responder, struct rawe_port *wi
     (void)pthread_cond_init(&r->search_over, NULL);
     r->answers = r->reads = FRAMES_BUCKET;
     r->refilled_ns = rawe_port_clock_ns();
-    r->source = (struct rawe_service_source){.serve = serve, .fd = r->wire->fd};
+    r->source = (struct rawe_service_source){.serve = serve_responder, .fd = r->wire->fd};
     r->zeros = calloc(1, UINT16_MAX);
     *responder = r; /* the thread immediately calls its duty, which may use it */
     if (r->zeros == NULL || rawe_service_add(service, &r->source, error) != 0) {

@@ -134,7 +134,7 @@ static bool read_message(struct rawe_interface *interface, const struct nlmsghdr
 }
 
 /** Add the interface that a message describes. Returns 0, or -1 and errno. */
-static int add(struct list *list, const struct nlmsghdr *message)
+static int add_interface(struct list *list, const struct nlmsghdr *message)
 {
     struct rawe_interface *items = realloc(list->items, (list->count + 1) * sizeof items[0]);
 
@@ -175,7 +175,7 @@ static int read_dump(int fd, struct list *list, char *answer)
                 errno = failure->error != 0 ? -failure->error : EPROTO;
                 return -1;
             }
-            if (add(list, m) != 0) {
+            if (add_interface(list, m) != 0) {
                 return -1;
             }
         }
@@ -241,7 +241,7 @@ static bool sysfs_has_device(const char *name)
 }
 
 /** Add what the kernel's answers lack. */
-static void complete(struct rawe_interface *interfaces, unsigned count)
+static void complete_interfaces(struct rawe_interface *interfaces, unsigned count)
 {
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     bool host_has_physical = false;
@@ -291,7 +291,7 @@ int rawe_interface_list(struct rawe_interface **interfaces, unsigned *count)
     if (list_links(&list) != 0) {
         return -1;
     }
-    complete(list.items, list.count);
+    complete_interfaces(list.items, list.count);
     *interfaces = list.items;
     *count = list.count;
     return 0;
@@ -409,7 +409,7 @@ struct rawe_carrier {
     _Alignas(struct nlmsghdr) uint8_t message[MESSAGE_BYTES];
 };
 
-static void report(struct rawe_carrier *carrier, const struct rawe_interface *interface)
+static void report_carrier(struct rawe_carrier *carrier, const struct rawe_interface *interface)
 {
     carrier->again = !carrier->changed(carrier->context, interface) || carrier->again;
 }
@@ -424,13 +424,13 @@ static void report_all(struct rawe_carrier *carrier)
         return;
     }
     for (unsigned i = 0; i < list.count; i++) {
-        report(carrier, &list.items[i]);
+        report_carrier(carrier, &list.items[i]);
     }
     free(list.items);
 }
 
 /** rawe_service_source.serve */
-static int serve(struct rawe_service_source *source, short events)
+static int serve_carrier(struct rawe_service_source *source, short events)
 {
     struct rawe_carrier *carrier = (struct rawe_carrier *)source;
     bool all = !carrier->listed || carrier->again;
@@ -456,7 +456,7 @@ static int serve(struct rawe_service_source *source, short events)
             struct rawe_interface interface;
             /* A bridge's messages about its ports do not describe the ports themselves. */
             if (read_message(&interface, m)) {
-                report(carrier, &interface);
+                report_carrier(carrier, &interface);
             }
         }
     }
@@ -479,7 +479,7 @@ int rawe_carrier_start(struct rawe_carrier **out, struct rawe_service *service,
     carrier->changed = changed;
     carrier->context = context;
     carrier->source = (struct rawe_service_source){
-        .serve = serve, .fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE)};
+        .serve = serve_carrier, .fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE)};
     if (carrier->source.fd < 0 ||
         bind(carrier->source.fd, (const void *)&address, sizeof address) != 0) {
         *error = (struct rawe_port_error){"listening to rtnetlink (RTMGRP_LINK)", errno};

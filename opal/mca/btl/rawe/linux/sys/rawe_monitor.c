@@ -29,7 +29,7 @@ struct rawe_monitor {
     void *context;
 };
 
-static void answer(struct rawe_monitor *monitor, int fd)
+static void answer_monitor(struct rawe_monitor *monitor, int fd)
 {
     static char title[] = RAWE_MONITOR_TITLE, refusal[] = "refused\n";
     char *text = rawe_descriptor_is_ours(fd, true) ? monitor->describe(monitor->context) : refusal;
@@ -43,7 +43,7 @@ static void answer(struct rawe_monitor *monitor, int fd)
 }
 
 /** rawe_service_source.serve */
-static int serve(struct rawe_service_source *source, short events)
+static int serve_monitor(struct rawe_service_source *source, short events)
 {
     struct rawe_monitor *monitor = (struct rawe_monitor *)source;
 
@@ -56,7 +56,7 @@ static int serve(struct rawe_service_source *source, short events)
         if (fd < 0) {
             break; /* e.g. no descriptors: it would fail again immediately */
         }
-        answer(monitor, fd);
+        answer_monitor(monitor, fd);
         close(fd);
     }
     source->deaf = true;
@@ -91,7 +91,7 @@ int rawe_monitor_open(struct rawe_monitor **out, rawe_monitor_describe_fn *descr
     }
     monitor->describe = describe;
     monitor->context = context;
-    monitor->source.serve = serve;
+    monitor->source.serve = serve_monitor;
     monitor->source.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (monitor->source.fd < 0 || !listen_somewhere(monitor->source.fd)) {
         *error = (struct rawe_port_error){"listening to tools", errno};

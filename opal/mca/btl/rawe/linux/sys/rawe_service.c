@@ -69,7 +69,7 @@ static void set_alarm(struct rawe_service *service, unsigned in_us)
 }
 
 /** Watch the source's descriptor, or stop if the source is deaf. Returns false on failure. */
-static bool watch(const struct rawe_service *service, struct rawe_service_source *source)
+static bool watch_source(const struct rawe_service *service, struct rawe_service_source *source)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = source};
 
@@ -83,7 +83,7 @@ static bool watch(const struct rawe_service *service, struct rawe_service_source
 }
 
 /** Serve what is due. Returns the milliseconds until the next is due; -1: none. */
-static int serve(struct rawe_service *service)
+static int serve_sources(struct rawe_service *service)
 {
     struct epoll_event ready[EVENTS_MAX];
     const int count = epoll_wait(service->epoll_fd, ready, EVENTS_MAX, 0);
@@ -109,7 +109,7 @@ static int serve(struct rawe_service *service)
     }
     /* One source may have replaced another's descriptor. */
     for (struct rawe_service_source *source = service->sources; source; source = source->next) {
-        if (!watch(service, source) && source->due_ns == NEVER_NS) {
+        if (!watch_source(service, source) && source->due_ns == NEVER_NS) {
             source->due_ns = rawe_port_clock_ns() + WATCH_AGAIN_MS * NS_PER_MS;
         }
         due_ns = source->due_ns < due_ns ? source->due_ns : due_ns;
@@ -122,13 +122,13 @@ static int serve(struct rawe_service *service)
     return due_ns <= now ? 0 : (int)((due_ns - now + NS_PER_MS - 1) / NS_PER_MS);
 }
 
-static void *thread_main(void *context)
+static void *serve_in_thread(void *context)
 {
     struct rawe_service *service = context;
 
     pthread_mutex_lock(&service->lock);
     while (!service->stopping) {
-        const int timeout_ms = serve(service);
+        const int timeout_ms = serve_sources(service);
         struct epoll_event event;
         pthread_mutex_unlock(&service->lock);
         (void)epoll_wait(service->epoll_fd, &event, 1, timeout_ms);
@@ -233,7 +233,7 @@ int rawe_service_create_thread(pthread_t *thread, void *(*start)(void *), void *
     return code;
 }
 
-static void destroy(struct rawe_service *service)
+static void destroy_service(struct rawe_service *service)
 {
     if (service->alarm_fd >= 0) {
         close(service->alarm_fd);
@@ -265,14 +265,14 @@ int rawe_service_start(struct rawe_service **out, struct rawe_port_error *error)
         epoll_ctl(service->epoll_fd, EPOLL_CTL_ADD, service->wake_fd, &event) != 0 ||
         epoll_ctl(service->epoll_fd, EPOLL_CTL_ADD, service->alarm_fd, &event) != 0) {
         *error = (struct rawe_port_error){"epoll", errno};
-        destroy(service);
+        destroy_service(service);
         return -1;
     }
     const int code =
-        rawe_service_create_thread(&service->thread, thread_main, service, "rawe-service");
+        rawe_service_create_thread(&service->thread, serve_in_thread, service, "rawe-service");
     if (code != 0) {
         *error = (struct rawe_port_error){"pthread_create", code};
-        destroy(service);
+        destroy_service(service);
         return -1;
     }
     *out = service;
@@ -289,7 +289,7 @@ void rawe_service_stop(struct rawe_service *service)
     pthread_mutex_unlock(&service->lock);
     interrupt_sleep(service);
     pthread_join(service->thread, NULL);
-    destroy(service);
+    destroy_service(service);
 }
 
 int rawe_service_add(struct rawe_service *service, struct rawe_service_source *source,
@@ -302,7 +302,7 @@ int rawe_service_add(struct rawe_service *service, struct rawe_service_source *s
     source->watched = false;
     memcpy(source->heard, nothing_heard, sizeof source->heard);
     __atomic_store_n(&source->woken, false, __ATOMIC_RELAXED);
-    if (!watch(service, source)) {
+    if (!watch_source(service, source)) {
         source->service = NULL;
         (void)rawe_port_failed(error, "epoll_ctl", errno);
         pthread_mutex_unlock(&service->lock);

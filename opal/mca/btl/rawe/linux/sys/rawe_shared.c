@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /** Return true if the file is this user's, and empty or of this length. */
-static bool is_ours(int fd, size_t len_bytes)
+static bool is_our_file(int fd, size_t len_bytes)
 {
     struct stat status;
 
@@ -21,7 +21,7 @@ static bool is_ours(int fd, size_t len_bytes)
 }
 
 /** Allocate the file: in a full file system, the first write to the mapping would raise SIGBUS. */
-static bool has_room(int fd, size_t len_bytes)
+static bool allocate_file(int fd, size_t len_bytes)
 {
     return fallocate(fd, 0, 0, (off_t)len_bytes) == 0 ||
            (errno == EOPNOTSUPP && ftruncate(fd, (off_t)len_bytes) == 0);
@@ -35,7 +35,7 @@ void *rawe_shared_map(const char *path, size_t len_bytes)
     if (fd < 0) {
         return NULL;
     }
-    if (is_ours(fd, len_bytes) && has_room(fd, len_bytes)) {
+    if (is_our_file(fd, len_bytes) && allocate_file(fd, len_bytes)) {
         memory = mmap(NULL, len_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
     close(fd);
