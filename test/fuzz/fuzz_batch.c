@@ -43,7 +43,7 @@ struct link_packet {
 #define SLOT_DATA_BYTES 1510u
 
 static uint64_t slot_memory[(SLOT_FRAME_AT + SLOT_DATA_BYTES + 7) / 8];
-static struct rawe_packet bulk;
+static struct rawe_packet bulk_link;
 static int far_fd = -1;
 
 /** Set the link up like rawe_port_open. */
@@ -53,20 +53,20 @@ static void open_link(void)
     int fds[2];
     FUZZ_CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds) == 0, "no pair of sockets");
     far_fd = fds[1];
-    bulk.port.fd = fds[0];
-    bulk.scratch = scratch;
-    bulk.ring = (struct rawe_ring){
+    bulk_link.port.fd = fds[0];
+    bulk_link.scratch = scratch;
+    bulk_link.ring = (struct rawe_ring){
         .next = (struct tpacket2_hdr *)(void *)slot_memory,
         .left_in_block = 1,
         .geometry = {sizeof(slot_memory), sizeof(slot_memory), 1, 1},
         .memory = (uint8_t *)slot_memory,
         .memory_bytes = sizeof(slot_memory),
     };
-    bulk.config.use = RAWE_PORT_BULK;
-    bulk.port.kind = &rawe_packet_port;
-    rawe_txqueue_init(&bulk.txqueue);
-    bulk.port.word = &bulk.ring.next->tp_status;
-    bulk.port.mask = TP_STATUS_USER;
+    bulk_link.config.use = RAWE_PORT_BULK;
+    bulk_link.port.kind = &rawe_packet_port;
+    rawe_txqueue_init(&bulk_link.txqueue);
+    bulk_link.port.word = &bulk_link.ring.next->tp_status;
+    bulk_link.port.mask = TP_STATUS_USER;
 }
 
 static void put16(uint8_t *out, size_t value)
@@ -119,7 +119,7 @@ static void link_receive(const struct link_packet *packet,
     len_bytes -= packet->cut_bytes % (len_bytes - RAWE_ETH_HEADER_BYTES + 1);
     bool truncated = len_bytes > SLOT_DATA_BYTES;
     bool queued = truncated && !packet->no_room;
-    struct tpacket2_hdr *slot = bulk.ring.next;
+    struct tpacket2_hdr *slot = bulk_link.ring.next;
     slot->tp_mac = SLOT_FRAME_AT;
     slot->tp_len = (uint32_t)len_bytes;
     slot->tp_snaplen = (uint32_t)(truncated ? SLOT_DATA_BYTES : len_bytes);
@@ -129,9 +129,9 @@ static void link_receive(const struct link_packet *packet,
         FUZZ_CHECK(sent == (ssize_t)(vnet_bytes + len_bytes), "the socket pair took no packet");
     }
     slot->tp_status = TP_STATUS_USER | (queued ? TP_STATUS_COPY : 0);
-    rawe_port_receive(&bulk.port, 2, receiver, context);
+    rawe_port_receive(&bulk_link.port, 2, receiver, context);
     FUZZ_CHECK(slot->tp_status == TP_STATUS_KERNEL, "a slot was not given back");
-    FUZZ_CHECK(recv(bulk.port.fd, whole, sizeof(whole), MSG_DONTWAIT) < 0,
+    FUZZ_CHECK(recv(bulk_link.port.fd, whole, sizeof(whole), MSG_DONTWAIT) < 0,
                "the bulk link left a packet in its queue");
 }
 

@@ -427,10 +427,10 @@ TEST(rawe_sendqueue_released__messages_out_of_order)
     for (unsigned i = 0; i < 6; i++) {
         (void)framed_message(i);
     }
-    static const unsigned order[] = {1, 0, 5, 3, 2, 4};
+    static const unsigned indices[] = {1, 0, 5, 3, 2, 4};
     static const unsigned open[] = {0, 2, 2, 2, 4, 6}; /* across the wrap of the numbers */
     for (unsigned i = 0; i < 6; i++) {
-        assert_true(rawe_sendqueue_released(&queue, &sends[order[i]]));
+        assert_true(rawe_sendqueue_released(&queue, &sends[indices[i]]));
         assert_int_equal(queue.messages_open, FIRST_NUMBER + open[i]);
     }
     assert_true(queue.messages_done == 0);

@@ -559,12 +559,6 @@ static inline bool hold_or_transmit(struct rawe_conn *conn, struct rawe_txframe 
     return false;
 }
 
-/** Return true if the next message must wait until others to the process are acknowledged. */
-static inline bool must_wait(const struct rawe_conn *conn)
-{
-    return rawe_conn_must_wait(conn, conn->tx.ordered.order->next);
-}
-
 enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const void *first,
                                      size_t first_bytes, const void *second, size_t second_bytes)
 {
@@ -575,7 +569,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
         .tag = tag,
         .data_bytes = (uint16_t)data_bytes,
     };
-    if (must_wait(conn)) {
+    if (rawe_conn_must_wait(conn, conn->tx.ordered.order->next)) {
         return RAWE_STATUS_BUSY;
     }
     if (conn->tx.window.held != NULL && fits_frame(conn, conn->tx.window.held, false, data_bytes)) {
@@ -591,7 +585,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     }
     if (conn->tx.window.held != NULL) {
         send_coalesced(conn, time_of(conn, TIME_UNREAD));
-        if (must_wait(conn)) {
+        if (rawe_conn_must_wait(conn, conn->tx.ordered.order->next)) {
             return RAWE_STATUS_BUSY; /* a callback has sent others */
         }
         blocked = rawe_conn_blocked_by(conn);
@@ -698,12 +692,5 @@ void rawe_conn_start(struct rawe_conn *conn, uint64_t now_ns)
         rawe_conn_output(conn, !waits_for_full_batch(conn), now_ns);
     } else {
         (void)connect_again(conn, now_ns);
-    }
-}
-
-void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now_ns)
-{
-    if (rawe_conn_enqueue(conn, send, now_ns)) {
-        rawe_conn_start(conn, now_ns);
     }
 }

@@ -79,14 +79,19 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
 enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send *send,
                                        uint64_t now_ns);
 
-/** Send from the caller's memory. `done` is always called eventually. */
-void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now_ns);
-
 /** Queue a send without transmitting. False: the connection has failed, and `done` was called. */
 bool rawe_conn_enqueue(struct rawe_conn *conn, struct rawe_send *send, uint64_t now_ns);
 
 /** Transmit queued sends as far as possible, connecting first if necessary. */
 void rawe_conn_start(struct rawe_conn *conn, uint64_t now_ns);
+
+/** Send from the caller's memory. `done` is always called eventually. */
+static inline void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now_ns)
+{
+    if (rawe_conn_enqueue(conn, send, now_ns)) {
+        rawe_conn_start(conn, now_ns);
+    }
+}
 
 /** Frame and transmit as much as window, credit and link allow; unless `all`, full batches only. */
 void rawe_conn_output(struct rawe_conn *conn, bool all, uint64_t now_ns);
