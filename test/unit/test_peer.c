@@ -160,7 +160,7 @@ TEST_WITH(unconnected, rawe_peer_give_up__tells_the_peer)
     assert_int_equal(waits->completed, 1);
     assert_int_equal(waits->status, RAWE_STATUS_FAILED);
     net.node[0].conn[RAWE_LANE_BULK] = peer.conn[RAWE_LANE_BULK];
-    unit_settle(&net); /* its word arrives, and is not believed yet */
+    unit_settle(&net); /* its notice arrives, and is not believed yet */
     assert_int_equal(net.node[1].given_up_calls, 0);
     unit_open(&net, 1, RAWE_LANE_BULK);
     struct unit_send send[RAWE_LANES] = {{.done = 0}};
@@ -176,7 +176,7 @@ TEST_WITH(unconnected, rawe_peer_give_up__tells_the_peer)
     assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_FAILED);
 }
 
-/** Its caller's memory may hold anything but what a message has to say. */
+/** The caller need not set `internal`, so it may hold anything: rawe_peer_send clears it. */
 TEST(rawe_peer_send__not_reported_by_a_process_that_finalizes)
 {
     struct sent *message = unit_peer_make(5000, 0, false);
@@ -188,7 +188,7 @@ TEST(rawe_peer_send__not_reported_by_a_process_that_finalizes)
     assert_int_equal(message->completed, 0);
 }
 
-/** Messages in a row that would begin a streak, all else being right. */
+/** Send messages in a row: enough of them begin a streak if all other conditions are met. */
 static void send_successive(unsigned count, uint64_t interval_ns)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -197,7 +197,7 @@ static void send_successive(unsigned count, uint64_t interval_ns)
     }
 }
 
-/** The first messages set the beginning of the time that is measured. */
+/** Begin a streak. The first messages only set the time from which it is measured. */
 static void begin_streak(void)
 {
     send_successive(RAWE_PEER_STREAK_MESSAGES + 1, UNIT_US);
@@ -306,7 +306,7 @@ TEST(streak__begins_with_a_message_that_was_to_be_copied)
     assert_int_equal(unit_peer_send_copy(COPIED_BYTES), RAWE_STATUS_BUSY);
     assert_true(peer.streak);
     unsigned express = unit_peer_frames(RAWE_LANE_EXPRESS);
-    unit_peer_send(COPIED_BYTES, true); /* the caller goes on with this */
+    unit_peer_send(COPIED_BYTES, true); /* what a caller then does */
     assert_true(peer.streak);
     assert_int_equal(unit_peer_frames(RAWE_LANE_EXPRESS), express);
     unit_peer_finish();
@@ -462,7 +462,7 @@ static void use_link(void)
     peer.engine->pull.gets.limit->used_ns = UINT64_MAX / 2;
 }
 
-/** Start two GETs of the other peer, which exceed the limit, and one of this peer. */
+/** Start two GETs from the other peer, which exceed the limit, and one from this peer. */
 static struct get *begin_behind_others(void)
 {
     begin(&other, GET_BYTES);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_shared: a file that processes map, and messages with descriptors.
+ * Tests of rawe_shared: memory shared through a file, and descriptors sent in messages.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -99,7 +99,7 @@ TEST(map__refuses_what_it_did_not_make)
     assert_null(rawe_shared_map("/tmp/rawe-there-is-no-such-directory/shared", BYTES));
 }
 
-/** This process alone sees a file system of one page in the directory. */
+/** Mount a file system of one page on the directory, for this process only. */
 static bool mount_page(void)
 {
     return unshare(CLONE_NEWNS | (geteuid() == 0 ? 0 : CLONE_NEWUSER)) == 0 &&
@@ -107,7 +107,7 @@ static bool mount_page(void)
            mount("tmpfs", directory, "tmpfs", 0, "size=4096") == 0;
 }
 
-/** Else the first that writes there gets a SIGBUS. */
+/** Otherwise the first process that wrote there would get a SIGBUS. */
 TEST(map__not_where_there_is_no_room)
 {
     enum { REFUSED, MAPPED, NO_MOUNT };

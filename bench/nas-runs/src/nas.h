@@ -32,7 +32,7 @@ struct nas_class {
     double surface;            /* published surface integral; 0 in SP, which has none */
 };
 
-/* The fourth-order dissipation reaches two points far. */
+/* The fourth-order dissipation reaches two points away. */
 enum { NAS_GHOST = 2 };
 
 /*
@@ -149,8 +149,8 @@ int nas_run_options(struct nas_run *run, const char *benchmark, const struct nas
                     int argc, char **argv);
 
 /*
- * Divide the summed squares of all ranks by the number of inner points and takes the root.
- * Collective over all ranks.
+ * Sum the squares over all ranks, divide by the number of inner points, and take the root.
+ * Collective.
  */
 void nas_norm(const double sum[NAS_VARS], int grid_points, double norm[NAS_VARS]);
 

@@ -23,8 +23,8 @@
 static mca_btl_rawe_module_t modules[MODULES];
 static struct rawe_handle_table handles;
 static opal_proc_t *proc;
-static uint32_t passed_bytes; /**< what a path carries that is validated; 0: none is */
-static uint64_t absent_ns;    /**< the responder's last word that the process makes no progress */
+static uint32_t passed_bytes;      /**< what a validated path carries; 0: none is validated */
+static uint64_t absent_ns;         /**< time of the last answer that reported no progress */
 static struct rawe_watch *watched; /**< the responder's watch; NULL: out of memory */
 
 static uint8_t watched_mac[RAWE_MAC_BYTES]; /**< where it was asked last */
@@ -338,7 +338,7 @@ TEST(mca_btl_rawe_endpoint_limit_mtu__bounds_all_frames)
     assert_int_equal(after->path.payload_max_bytes, payload_bytes(1000));
 }
 
-/** A process is lost once, however that shows, and if Open MPI may wait for it. */
+/** A loss is reported once, however it shows, and only if Open MPI may wait for the process. */
 TEST(mca_btl_rawe_failed__and_other_losses__who_hears_of_it)
 {
     static const struct {
@@ -446,7 +446,7 @@ TEST(mca_btl_rawe_failed__the_endpoint_may_close_before_the_report)
     assert_ptr_equal(fake_ompi.blamed, proc);
 }
 
-/** In finalize the progress thread may be the one that asks, which must not call Open MPI. */
+/** In finalize the caller may be the progress thread, which must not call Open MPI. */
 TEST(mca_btl_rawe_silent__is_reported_when_the_process_answers_but_in_finalize)
 {
     mca_btl_base_endpoint_t *endpoint = introduce_on(0);
@@ -460,7 +460,7 @@ TEST(mca_btl_rawe_silent__is_reported_when_the_process_answers_but_in_finalize)
     assert_int_equal(fake_ompi_shown("connection_stalled"), 1);
 }
 
-/** As of 9 s, whatever the state: a CONNECT waits for MPI as well. */
+/** Silence counts from when the process last computed (9 s): a CONNECT waits for MPI, too. */
 TEST(mca_btl_rawe_silent__is_explained_by_a_process_that_computes)
 {
     static const enum rawe_conn_state states[] = {RAWE_CONN_CONNECTING, RAWE_CONN_OPEN};
@@ -591,7 +591,7 @@ TEST(mca_btl_rawe_silent__seeks_a_peer_that_has_moved)
     be_silent(endpoint); /* its answer to the published address shows where it is */
     be_silent(endpoint);
     assert_memory_equal(endpoint->address.mac, one, RAWE_MAC_BYTES);
-    /* And again: at the published address it is asked as well. */
+    /* It moves again: its published address is pinged as well as the one in use. */
     memcpy(answers_from, other, RAWE_MAC_BYTES);
     be_silent(endpoint);
     assert_memory_equal(endpoint->address.mac, other, RAWE_MAC_BYTES);

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the messages to the user: which are shown, and how often. Open MPI's own parameters decide;
- * its output is caught.
+ * Tests of the messages to the user: which are shown, and how often. Open MPI's own parameters
+ * decide; its output is intercepted.
  */
 #include "btl_rawe_compat.h"
 
@@ -39,11 +39,14 @@ void __wrap_opal_output(int stream, const char *format, ...)
 static bool takes_messages; /**< the runtime does */
 
 #if OPAL_MAJOR_VERSION >= 5
-static pmix_op_cbfunc_t answer; /**< it will be called with ... */
-static void *answer_context;
-static const pmix_info_t *in_transit; /**< read until then */
+static pmix_op_cbfunc_t answer;       /**< the newest message's callback ... */
+static void *answer_context;          /**< ... and what to pass to it */
+static const pmix_info_t *in_transit; /**< read until the callback is called */
 
-/* Open MPI's libraries call it, too, which the linker takes for the same. */
+/*
+ * Open MPI's shared libraries call these, too, and --wrap redirects their calls as well, so the
+ * symbols must not be hidden.
+ */
 #pragma GCC visibility push(default)
 pmix_status_t __wrap_PMIx_Log(const pmix_info_t data[], size_t count,
                               const pmix_info_t directives[], size_t directive_count);
@@ -150,7 +153,7 @@ TEST(mca_btl_rawe_help_begin__reads_what_the_job_asked_for)
     assert_int_equal(shown, 1);
 }
 
-/** It is the administrator's, or the user's, to raise; nothing to be reported. */
+/** A limit is for the administrator or the user to raise: the message does not ask for a report. */
 TEST(mca_btl_rawe_help_failed__names_the_limit)
 {
     static const struct {

@@ -44,7 +44,7 @@ struct fake {
     unsigned closed_full;                        /**< times that the link has no room */
     bool refuses_port, refuses_bulk, refuses_filter;
     bool gets[2][256];     /**< the last bytes of the ids whose frames, and batches, pass */
-    unsigned placed;       /**< packets received in their place */
+    unsigned placed;       /**< packets received straight into place */
     unsigned batch_source; /**< member whose address batches come from */
     struct rawe_port_config opened_with, bulk_opened_with;
     opal_proc_t procs[MEMBERS];

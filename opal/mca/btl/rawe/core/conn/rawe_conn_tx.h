@@ -62,7 +62,7 @@ static inline uint32_t rawe_conn_window_room(const struct rawe_conn_tx *tx)
     uint32_t in_flight = tx->window.in_flight;
     return in_flight < allowed ? allowed - in_flight : 0;
 }
-/** Return true if the peer may have refused it: it was sent before the latest such report. */
+/** Return true if the peer may have refused the frame: it was sent before the latest refusal. */
 static inline bool rawe_conn_was_refused(const struct rawe_conn_tx *tx,
                                          const struct rawe_txframe *frame)
 {

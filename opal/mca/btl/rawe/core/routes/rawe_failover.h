@@ -78,7 +78,10 @@ void rawe_failover_heed_carrier(struct rawe_failover *failover, struct rawe_peer
 void rawe_failover_follow(struct rawe_failover *failover, struct rawe_peer *peer,
                           const uint8_t mac[RAWE_MAC_BYTES], uint64_t now_ns);
 
-/** Check routes in doubt or down, not too often. `may_say`: also report changes. */
+/**
+ * Check routes in doubt or down, at most once per RAWE_FAILOVER_INTERVAL_NS. `may_say`: also report
+ * changes.
+ */
 void rawe_failover_check(struct rawe_failover *failover, bool may_say, uint64_t now_ns);
 
 /** Forget a peer that is about to be closed. */

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The responder: a socket, served by a sleeping thread, that answers PINGs while the process
- * computes. For its own process it finds out whether a peer can be reached, with which frame size,
- * and whether it is still alive. It never touches the engine.
+ * The responder: a socket that answers PINGs while the process computes, served by a thread that
+ * otherwise sleeps. For its own process it finds out whether a peer can be reached, with what frame
+ * size, and whether it is still alive. It never touches the engine.
  */
 #ifndef RAWE_RESPONDER_H
 #define RAWE_RESPONDER_H
