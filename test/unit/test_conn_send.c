@@ -297,6 +297,40 @@ TEST_WITH(with_batches, coalesces__until_the_round_ends)
     assert_delivered();
 }
 
+/** After a computation the frames of the last exchange only wait for us to read that they arrived. */
+TEST_WITH(with_batches, waits_for_full_batch__not_behind_an_earlier_burst)
+{
+    connect_busy();
+    net.now_ns += UNIT_MS;
+    send_some(1, 3000);
+    assert_int_equal(end(0)->tx.queue.bytes, 0);
+    assert_int_equal(batches_on_wire(), 1);
+    finish();
+    assert_delivered();
+}
+
+TEST_WITH(with_batches, rawe_conn_flush__data_carries_the_acknowledgement)
+{
+    for (unsigned answers = 0; answers < 2; answers++) {
+        connect_busy();
+        send_some(1, 3000);
+        uint64_t acks = counters(0)->acks_sent;
+        rawe_recvwin_owe_now(&end(0)->rx.window);
+        if (answers) {
+            rawe_recvwin_owe_answer(&end(0)->rx.window, 1); /* no data frame can say so */
+        }
+        flush();
+        assert_int_equal(net.wire->header.type, answers ? RAWE_FRAME_ACK : RAWE_FRAME_BULK);
+        assert_int_equal(counters(0)->acks_sent, acks + answers);
+        assert_false(rawe_recvwin_due(&end(0)->rx.window));
+        assert_int_equal(end(0)->tx.queue.bytes, 0);
+        finish();
+        assert_delivered();
+        unit_tear_down();
+        set_up_coalescing();
+    }
+}
+
 /** Messages are held back once this many frames are in flight. */
 #define HOLD_FROM 2u
 

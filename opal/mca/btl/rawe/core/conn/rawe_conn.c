@@ -276,34 +276,45 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
     rawe_conn_arm_idle(conn);
 }
 
-void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
+/** Send the acknowledgement that is due. Returns false if the link is full: it stays due. */
+static bool flush_ack(struct rawe_conn *conn)
 {
     struct rawe_recvwin *window = &conn->rx.window;
+    uint8_t sack[RAWE_SACK_BYTES_MAX];
+    size_t sack_bytes = rawe_recvwin_sack(window, sack);
+    uint8_t flags = (uint8_t)((window->answer_probe ? RAWE_FLAG_PROBE_ANSWER : 0) |
+                              (window->duplicate_seen ? RAWE_FLAG_DUPLICATE : 0) |
+                              (conn->rx.credit.refused ? RAWE_FLAG_REFUSED : 0));
+    uint32_t number = window->answer_probe ? window->answer_number : 0;
+    if (conn->path.via->link_full) {
+        return false;
+    }
+    if (!rawe_conn_transmit_control(conn, RAWE_FRAME_ACK, flags, number, sack, sack_bytes)) {
+        conn->engine->counters.blocked_port++;
+        conn->path.via->link_full = true;
+        return false;
+    }
+    conn->engine->counters.acks_sent++;
+    rawe_recvwin_acknowledged(window);
+    return true;
+}
+
+void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
+{
+    const struct rawe_recvwin *window = &conn->rx.window;
+    bool waits;
     if (conn->handshake.state != RAWE_CONN_OPEN) {
         return; /* an owed acknowledgement must wait for the peer's id */
     }
     rawe_conn_coalesce_flush(conn, now_ns);
-    if (rawe_recvwin_due(window)) {
-        if (conn->path.via->link_full) {
-            rawe_conn_make_pending(conn);
-            return;
-        }
-        uint8_t sack[RAWE_SACK_BYTES_MAX];
-        size_t sack_bytes = rawe_recvwin_sack(window, sack);
-        uint8_t flags = (uint8_t)((window->answer_probe ? RAWE_FLAG_PROBE_ANSWER : 0) |
-                                  (window->duplicate_seen ? RAWE_FLAG_DUPLICATE : 0) |
-                                  (conn->rx.credit.refused ? RAWE_FLAG_REFUSED : 0));
-        uint32_t number = window->answer_probe ? window->answer_number : 0;
-        if (!rawe_conn_transmit_control(conn, RAWE_FRAME_ACK, flags, number, sack, sack_bytes)) {
-            conn->engine->counters.blocked_port++;
-            conn->path.via->link_full = true;
-            rawe_conn_make_pending(conn);
-            return;
-        }
-        conn->engine->counters.acks_sent++;
-        rawe_recvwin_acknowledged(window);
+    waits = conn->tx.queue.first != NULL || conn->tx.window.to_transmit != 0;
+    if (waits && rawe_recvwin_can_be_carried(window) && !conn->rx.credit.refused) {
+        rawe_conn_output(conn, true, now_ns);
+        waits = false;
     }
-    if (conn->tx.queue.first != NULL || conn->tx.window.to_transmit != 0) {
+    if (rawe_recvwin_due(window) && conn->handshake.state == RAWE_CONN_OPEN && !flush_ack(conn)) {
+        rawe_conn_make_pending(conn);
+    } else if (waits) {
         rawe_conn_output(conn, true, now_ns);
     }
 }

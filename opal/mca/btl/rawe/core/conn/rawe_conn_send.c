@@ -657,12 +657,16 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     return RAWE_STATUS_DONE;
 }
 
-/** Return true if enough batches are in flight to wait until one is full, or the round ends. */
-static bool waits_for_full_batch(const struct rawe_conn *conn)
+/** Frames sent longer ago are of an earlier burst; their acknowledgement has not been read yet. */
+#define RECENT_NS 100000u
+
+/** Return true if enough batches were just sent to wait until one is full, or the round ends. */
+static bool waits_for_full_batch(const struct rawe_conn *conn, uint64_t now_ns)
 {
+    const struct rawe_sendwin *window = &conn->tx.window;
     uint32_t from = conn->engine->config.coalesce_from_frames;
-    return from != 0 && conn->path.batch == RAWE_BATCH_VALID &&
-           conn->tx.window.in_flight >= 2 * from;
+    return from != 0 && conn->path.batch == RAWE_BATCH_VALID && window->in_flight >= 2 * from &&
+           (window->to_transmit != 0 || now_ns < rawe_txframe_sent_ns(window->newest) + RECENT_NS);
 }
 
 bool rawe_conn_enqueue(struct rawe_conn *conn, struct rawe_send *send, uint64_t now_ns)
@@ -689,7 +693,7 @@ void rawe_conn_start(struct rawe_conn *conn, uint64_t now_ns)
 {
     now_ns = rawe_engine_time(conn->engine, now_ns);
     if (conn->handshake.state == RAWE_CONN_OPEN) {
-        rawe_conn_output(conn, !waits_for_full_batch(conn), now_ns);
+        rawe_conn_output(conn, !waits_for_full_batch(conn, now_ns), now_ns);
     } else {
         (void)connect_again(conn, now_ns);
     }

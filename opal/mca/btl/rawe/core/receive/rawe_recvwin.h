@@ -114,6 +114,12 @@ static inline void rawe_recvwin_owe_answer(struct rawe_recvwin *window, uint32_t
     window->answer_probe = true;
 }
 
+/** Return true if the cumulative acknowledgement of a data frame says all that is owed. */
+static inline bool rawe_recvwin_can_be_carried(const struct rawe_recvwin *window)
+{
+    return !rawe_recvwin_has_gap(window) && !window->answer_probe && !window->duplicate_seen;
+}
+
 /** A data frame has carried the cumulative acknowledgement. A SACK block remains owed. */
 static inline void rawe_recvwin_carried(struct rawe_recvwin *window)
 {
