@@ -293,6 +293,17 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     return list;
 }
 
+/** Report failures, and open the modules that peers want to use. */
+static void act_without_lock(void)
+{
+    if (mca_btl_rawe_failures_wait()) {
+        mca_btl_rawe_failures_report();
+    }
+    if (atomic_load_explicit(&mca_btl_rawe_state.links_wanted, memory_order_relaxed)) {
+        mca_btl_rawe_modules_open_wanted();
+    }
+}
+
 static int component_progress(void)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
@@ -344,16 +355,12 @@ static int component_progress(void)
     mca_btl_rawe_unlock();
     mca_btl_rawe_deliver_deferred(deferred);
     mca_btl_rawe_endpoints_report_lost(lost);
-    if (OPAL_UNLIKELY(poll_clock && outside && mca_btl_rawe_failures_wait())) {
-        mca_btl_rawe_failures_report();
-    }
-    if (OPAL_UNLIKELY(poll_clock && outside &&
-                      atomic_load_explicit(&state->links_wanted, memory_order_relaxed))) {
-        mca_btl_rawe_modules_open_wanted();
+    if (OPAL_UNLIKELY(poll_clock && outside)) {
+        act_without_lock();
     }
     if (0 == received &&
         OPAL_UNLIKELY(atomic_load_explicit(&state->shared, memory_order_relaxed))) {
-        sched_yield(); /* what this process waits for may wait for its processor */
+        sched_yield(); /* the awaited process may be waiting for this processor */
     }
     return (int)received;
 }

@@ -249,17 +249,23 @@ static bool mpi_is_active(bool shared)
     return !shared && 0 != active_ns && mca_btl_rawe_now_ns() - active_ns < ACTIVE_NS;
 }
 
+/** Leave progress to the asynchronous thread. Returns the milliseconds until a route is due. */
+static int stand_back(mca_btl_rawe_module_t *module)
+{
+    listen_for(module, false, false);
+    if (routes_due_ns(module) <= mca_btl_rawe_now_ns()) {
+        mca_btl_rawe_async_wake();
+    }
+    return routes_rest_ms(module);
+}
+
 int mca_btl_rawe_thread_service(void *context, bool asked)
 {
     mca_btl_rawe_module_t *module = context;
     int interval_ms = (int)mca_btl_rawe_params.progress_thread_ms;
 
     if (mca_btl_rawe_async_works()) {
-        listen_for(module, false, false); /* the asynchronous progress thread works now */
-        if (routes_due_ns(module) <= mca_btl_rawe_now_ns()) {
-            mca_btl_rawe_async_wake();
-        }
-        return routes_rest_ms(module);
+        return stand_back(module);
     }
     if (0 == interval_ms) {
         return -1;
@@ -303,11 +309,10 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     mca_btl_rawe_unlock();
     if (useful) {
         module->thread_doublings = 0;
-    } else if (module->thread_doublings < DOUBLINGS_MAX) {
-        module->thread_doublings++;
+    } else {
+        module->thread_doublings += module->thread_doublings < DOUBLINGS_MAX;
     }
-    if (active) {
-        return interval_ms * (int)SLOW_FACTOR;
-    }
-    return idle ? routes_rest_ms(module) : interval_ms << module->thread_doublings;
+    return active ? interval_ms * (int)SLOW_FACTOR
+           : idle ? routes_rest_ms(module)
+                  : interval_ms << module->thread_doublings;
 }
