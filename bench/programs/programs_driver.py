@@ -4,10 +4,9 @@
 import re
 from typing import ClassVar
 
-from benchlib.driver import CaseDriver
-from benchlib.options import seconds
+from benchlib.cli import seconds
+from benchlib.driver import CaseDriver, Program, Result, incomplete
 from benchlib.prepare import program
-from benchlib.program import Program, Result, incomplete
 from benchlib.summary import Metric
 from rawelab import launch
 

@@ -4,14 +4,14 @@
 import drivers
 import pytest
 
-from benchlib import BenchError, options
+from benchlib import BenchError, cli
 from benchlib.places import Outcome
 
 
 def plan(*argv):
     """Options, driver and Runs of a command line, with a program that is there."""
     driver = drivers.driver_of("programs")
-    found = options.parse(driver, ["--rounds", "1", *argv])
+    found = cli.parse(driver, ["--rounds", "1", *argv])
     driver.found = dict.fromkeys(found.cases, "program")
     return found, driver, driver.plan(found, None)
 
