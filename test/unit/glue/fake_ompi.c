@@ -75,7 +75,7 @@ uint64_t mca_btl_rawe_now_ns(void)
     return fake_ompi.now_ns;
 }
 
-/** The component's calls the function above, which the compiler may have put into it. */
+/** The real one calls the function above, which the compiler may have inlined. */
 uint64_t mca_btl_rawe_peer_now_ns(void *context)
 {
     return fake_ompi.now_ns;
@@ -120,7 +120,7 @@ void mca_btl_rawe_compat_show(const char *topic, const char *message)
     assert_in_range(fake_ompi.shown, 0, FAKE_OMPI_SHOWN_MAX - 1);
     snprintf(fake_ompi.topic[fake_ompi.shown++], sizeof(fake_ompi.topic[0]), "%s", topic);
     snprintf(fake_ompi.text, sizeof(fake_ompi.text), "%s", message);
-    mca_btl_rawe_help_begin(); /* forgets that it was shown */
+    mca_btl_rawe_help_begin(); /* no message counts as shown */
 }
 
 static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Fake Open MPI and clock for the glue's tests: a test sets what Open MPI answers, and reads what
- * the user would see. The rest of the component is real, unless the test replaces it. Also an
- * engine whose frames are discarded.
+ * Fake Open MPI and clock for the glue's tests: a test sets Open MPI's answers and reads the
+ * messages shown to the user. The rest of the component is real, unless the test replaces it. Also
+ * provides an engine whose frames are discarded.
  */
 #ifndef FAKE_OMPI_H
 #define FAKE_OMPI_H
@@ -21,26 +21,26 @@ struct fake_ompi {
     uint64_t now_ns;
     bool fault_tolerant; /**< the job continues without lost processes */
     bool unasked;        /**< the job does not name rawe; read by mca_btl_rawe_help_begin */
-    unsigned said;       /**< lines of mca_btl_rawe_compat_say */
-    unsigned shown;      /**< messages of the help file; repetitions are not suppressed */
+    unsigned said;       /**< lines printed by mca_btl_rawe_compat_say */
+    unsigned shown;      /**< help-file messages; repeats are not suppressed */
     char topic[FAKE_OMPI_SHOWN_MAX][32];
-    char text[4096]; /**< of the last line or message */
-    unsigned errors; /**< calls of the PML's error callback, which all end the job */
-    const mca_btl_base_module_t *failed; /**< of the last one: the module ... */
-    const opal_proc_t *blamed; /**< ... and the process. 5.0 may go on without it; NULL: none */
-    char error[128];           /**< ... and the text */
+    char text[4096]; /**< the last line or message */
+    unsigned errors; /**< calls to the PML's error callback; each ends the job */
+    const mca_btl_base_module_t *failed; /**< the last call: its module ... */
+    const opal_proc_t *blamed; /**< ... process (5.0 may go on without it; NULL: none) ... */
+    char error[128];           /**< ... and text */
 };
 extern struct fake_ompi fake_ompi;
 
 /** For set_up: reset the fakes, and the component's state and parameters. */
 void fake_ompi_begin(void);
-/** Return how many messages of a topic were shown. */
+/** Return the number of messages shown for a topic. */
 unsigned fake_ompi_shown(const char *topic);
 /** Assert that the last message has this topic and contains this text. */
 void fake_ompi_assert_shown(const char *topic, const char *text);
 /** The PML's error callback, which fake_ompi_begin registers. */
 void fake_ompi_error(mca_btl_base_module_t *btl, int32_t flags, opal_proc_t *proc, char *text);
-/** Have `note` called with each message of a tag; NULL: none is expected any more. */
+/** Call `note` with each message received for a tag; NULL: no further message is expected. */
 void fake_ompi_receive(unsigned tag, void (*note)(const uint8_t *data, size_t len_bytes));
 
 /**

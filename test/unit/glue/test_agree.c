@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of coll/rawe's agreement on a group: what leaders find that the network passes. The offer of
- * btl/rawe, the collectives beneath and the time are fake.
+ * Tests of coll/rawe's agreement on a group: leaders find out what the network passes. btl/rawe's
+ * offer, the underlying collectives and the clock are fake.
  */
 #include "ompi/mca/coll/rawe/coll_rawe.h"
 
@@ -11,16 +11,16 @@
 
 #define MEMBERS 4
 
-static unsigned tries;       /* messages that this member has sent */
-static unsigned missing;     /* the try in which a member's message does not come; 0: none */
-static unsigned frame_from;  /* the message from which on it was heard by multicast; 0: never */
-static unsigned batch_from;  /* the message from which on its batches have come; 0: never */
-static unsigned others_from; /* the same of another leader */
+static unsigned tries;       /* messages sent by this member */
+static unsigned missing;     /* try in which a member's message is lost; 0: none */
+static unsigned frame_from;  /* first message received by multicast; 0: never */
+static unsigned batch_from;  /* first message whose batches arrive; 0: never */
+static unsigned others_from; /* batch_from at another leader */
 static uint32_t segment_bytes;
 static unsigned reductions;
 static bool closed, refuses;
 
-/* Member 0 of a communicator whose members are on a host each. */
+/* Member 0 of a communicator with one member per host. */
 static ompi_proc_t processes[MEMBERS], *proc_pointers[MEMBERS];
 static struct ompi_group_t members = {.grp_proc_count = MEMBERS,
                                       .grp_proc_pointers = proc_pointers};
@@ -28,7 +28,7 @@ static struct ompi_communicator_t comm = {.c_name = "tried", .c_local_group = &m
 
 mca_coll_rawe_hosts_t *mca_coll_rawe_hosts_new(int count)
 {
-    return NULL; /* the tests need no more */
+    return NULL; /* not needed by the tests */
 }
 
 void mca_coll_rawe_hosts_arrange(mca_coll_rawe_hosts_t *hosts, int count, int self)
@@ -45,7 +45,7 @@ opal_proc_t **mca_coll_rawe_hosts_introduce(const mca_coll_rawe_hosts_t *hosts,
     return calloc(1, sizeof(opal_proc_t *));
 }
 
-/* A message that has not come does not come: the time that is waited for it passes at once. */
+/* A message that has not arrived never will, so waiting for it takes no real time. */
 #if OPAL_MAJOR_VERSION >= 5
 int opal_progress(void)
 {
@@ -109,8 +109,8 @@ static int bcast(void *buffer, int count, struct ompi_datatype_t *datatype, int 
     return MPI_SUCCESS;
 }
 
-static unsigned absent;    /* the member that takes no part, as this one knows; 0: all do */
-static unsigned neighbour; /* the member that is on this one's host; 0: none */
+static unsigned absent;    /* member known here not to take part; 0: all do */
+static unsigned neighbour; /* member on this one's host; 0: none */
 
 static bool takes_part_as(opal_process_name_t name, uint64_t *host)
 {
@@ -118,8 +118,8 @@ static bool takes_part_as(opal_process_name_t name, uint64_t *host)
     return 0 == absent || name.vpid != absent;
 }
 
-static bool others_know; /* the same of the network as this leader */
-static bool entered;     /* all have said that they have */
+static bool others_know; /* other leaders know as much about the network as this one */
+static bool entered;     /* all members have reported that they entered */
 
 static int allreduce(const void *send, void *receive, int count, struct ompi_datatype_t *datatype,
                      struct ompi_op_t *op, struct ompi_communicator_t *on,
@@ -128,7 +128,7 @@ static int allreduce(const void *send, void *receive, int count, struct ompi_dat
     const int mine = *(const int *)send;
     const int theirs = 0 != others_from && tries >= others_from ? PASSES_BATCHES : PASSES_FRAMES;
 
-    if (1 != count) { /* all can do the same */
+    if (1 != count) { /* all have the same limits */
         memcpy(receive, send, sizeof(struct mca_btl_rawe_place));
         return MPI_SUCCESS;
     }
@@ -160,7 +160,7 @@ static void name_members(void)
     }
 }
 
-/** Have a new communicator's members agree, the lowest rank of each host being `leaders`. */
+/** Have a new communicator's members agree; the lowest rank on each host goes into `leaders`. */
 static mca_coll_rawe_module_t agree_again(int *leaders)
 {
     int of[MEMBERS] = {0, 1, 2, 3};
@@ -178,7 +178,7 @@ static mca_coll_rawe_module_t agree_again(int *leaders)
     return module;
 }
 
-/** A batch may be lost by chance, so all try several times, as long as one lacks one. */
+/** A batch may be lost by chance, so all members try again while one of them lacks a batch. */
 TEST(group_agree__what_passes)
 {
     static const struct {
@@ -197,9 +197,9 @@ TEST(group_agree__what_passes)
         {1420, 1, 2, 0, 0, MCA_COLL_RAWE_MULTICASTS, false, 2 * TRIES, TRIES, false},
         {0, 1, 2, 2, 0, MCA_COLL_RAWE_MULTICASTS, false, 1, 1, false},
         {0, 3, 0, 2, 0, MCA_COLL_RAWE_MULTICASTS, false, 3, 3, false},
-        /* All come, but not by multicast. */
+        /* All messages arrive, but not by multicast. */
         {1420, 0, 0, 2, 0, MCA_COLL_RAWE_PASSES, false, 2 * TRIES, TRIES, false},
-        /* It would come in the place of a later Bcast. */
+        /* The missing message would be taken for a later Bcast. */
         {1420, 1, 0, 2, 3, MCA_COLL_RAWE_PASSES, false, 3, 2, false},
         {1420, 1, 2, 2, 2, MCA_COLL_RAWE_PASSES, false, 2, 1, false},
         {1420, 1, 2, 2, 1, MCA_COLL_RAWE_PASSES, false, 1, 1, false},
@@ -227,7 +227,7 @@ TEST(group_agree__what_passes)
     network_failed = refuses = false;
 }
 
-/** What passes was found out for the same hosts: if all leaders know, no message is sent. */
+/** If all leaders know from earlier what passes between these hosts, no message is sent. */
 TEST(group_agree__what_is_known_is_not_tried_again)
 {
     int leaders[MEMBERS];
@@ -242,7 +242,7 @@ TEST(group_agree__what_is_known_is_not_tried_again)
     others_know = true;
     assert_true(agree_again(leaders).batches);
     assert_int_equal(tries + reductions, 0);
-    /* A host without batches; a leader that has been elsewhere; a network that has failed since. */
+    /* A host without batches; a leader that knows nothing; a network that has failed since. */
     segment_bytes = 0;
     assert_false(agree_again(leaders).batches);
     assert_int_equal(tries, 0);
@@ -254,7 +254,7 @@ TEST(group_agree__what_is_known_is_not_tried_again)
     mca_coll_rawe_forget_network();
     assert_true(agree_again(leaders).batches);
     assert_int_equal(tries, 2);
-    /* A further host. */
+    /* One more host. */
     proven.hosts[2]++;
     assert_true(agree_again(leaders).batches);
     assert_int_equal(tries, 2);
@@ -268,9 +268,9 @@ TEST(group_agree__what_is_known_is_not_tried_again)
 
 /* ---- the vote ---- */
 
-static int votes[MEMBERS];    /* what each member says, or, at another than member 0, the verdict */
-static unsigned taken;        /* votes that were received */
-static int verdicts[MEMBERS]; /* what each was sent; -1: nothing */
+static int votes[MEMBERS];    /* each member's vote or, except at member 0, the verdict */
+static unsigned taken;        /* votes received */
+static int verdicts[MEMBERS]; /* verdict sent to each; -1: none */
 
 static int send_vote(const void *buffer, size_t count, struct ompi_datatype_t *datatype, int to,
                      int tag, mca_pml_base_send_mode_t mode, struct ompi_communicator_t *on)

@@ -16,15 +16,15 @@
 #include "btl_rawe_multicast.h"
 #include "fake_ompi.h"
 
-/** No descriptor, but one that can be told from others. */
+/** Not an open descriptor, but different from any that is. */
 #define GROUP_FD 1000
 
 static _Atomic enum mca_btl_rawe_compat_stage stage;
-static atomic_uint polls; /**< the thread's */
+static atomic_uint polls; /**< by the thread */
 static atomic_uint calls;
-static atomic_uint entries_meanwhile; /**< MPI's, between two looks */
-static atomic_bool group_busy;        /**< a group has something under way */
-static atomic_uint sleeps_on_group;   /**< how often frames of groups would have waked it */
+static atomic_uint entries_meanwhile; /**< by MPI, between two polls */
+static atomic_bool group_busy;        /**< a group has a transfer in progress */
+static atomic_uint sleeps_on_group;   /**< sleeps that a group's frame would have ended */
 static unsigned wakes;                /**< of the progress thread */
 
 enum mca_btl_rawe_compat_stage mca_btl_rawe_compat_stage(void)
@@ -90,7 +90,7 @@ static void begin(void)
     opal_set_using_threads(false);
 }
 
-/** Wait until the thread has polled again, and so has seen the change that the test made. */
+/** Wait until the thread has polled again and seen the test's change. */
 static void wait_for_polls(unsigned count)
 {
     for (unsigned until = polls + count; polls < until;) {
@@ -132,7 +132,7 @@ TEST(async__leaves_to_mpi_what_mpi_does)
     assert_int_not_equal(calls, 0);
 }
 
-/** MPI has made no new round, because it is still in the last one. */
+/** MPI has begun no new round because the last one is still running. */
 TEST(async__does_not_disturb_a_call_under_way)
 {
     mca_btl_rawe_lock();
@@ -168,9 +168,9 @@ static const uint32_t nothing_waits;
 static struct rawe_port link_fake = {.word = &nothing_waits, .mask = 1, .fd = -1};
 static struct rawe_port group_fake = {.word = &nothing_waits, .mask = 1, .fd = GROUP_FD};
 static struct rawe_handle_table handles;
-static mca_btl_rawe_module_t module; /**< with nothing under way but what groups have */
+static mca_btl_rawe_module_t module; /**< idle except for groups */
 
-/** Wait for some rounds of the thread, which so sees the change that the test made. */
+/** Wait for several rounds, in which the thread sees the test's change. */
 static void wait_for_rounds(void)
 {
     for (unsigned until = calls + 64; calls < until;) {

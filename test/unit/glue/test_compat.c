@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of differences between releases of Open MPI that no job shows: who frees a host's name, and
- * when a fence was passed. Open MPI's part is fake.
+ * Tests of differences between Open MPI releases that no job shows: who frees a host's name, and
+ * when the fence has been passed. Open MPI's part is fake.
  */
 #include "btl_rawe_compat.h"
 
@@ -12,7 +12,7 @@
 #include "unit_test.h"
 
 static char *name;     /**< what Open MPI returns */
-static unsigned freed; /**< times that was freed */
+static unsigned freed; /**< times that `name` was freed */
 
 void __wrap_free(void *memory);
 void __real_free(void *memory);
@@ -23,7 +23,7 @@ static char *hostname_of(const opal_proc_t *proc)
 }
 
 #if OPAL_MAJOR_VERSION >= 5
-/** Pointer to such a function. */
+/** Open MPI's name for it is a pointer to a function. */
 extern char *(*__wrap_opal_get_proc_hostname)(const opal_proc_t *proc);
 char *(*__wrap_opal_get_proc_hostname)(const opal_proc_t *proc) = hostname_of;
 #else
@@ -41,7 +41,7 @@ void __wrap_free(void *memory)
     __real_free(memory);
 }
 
-/** Open MPI's own up to 4.1, the caller's since 5.0. */
+/** Open MPI owns the name up to 4.1; since 5.0, the caller does. */
 TEST(mca_btl_rawe_compat_hostname__frees_what_is_its_own)
 {
     name = strdup("host7");
@@ -78,7 +78,7 @@ mca_base_framework_t ompi_osc_base_framework;
 extern bool ompi_mpi_thread_multiple;
 bool ompi_mpi_thread_multiple;
 
-/** Only where messages can serve windows: osc/pt2pt, which MPI_THREAD_MULTIPLE rules out. */
+/** Only osc/pt2pt serves windows by messages, and MPI_THREAD_MULTIPLE rules it out. */
 TEST(mca_btl_rawe_compat_windows_by_messages__needs_pt2pt)
 {
     static const mca_base_component_t rdma = {.mca_component_name = "rdma"};

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the whole component, as ob1 uses it between two processes with several interfaces: each
- * message arrives once, and none overtakes 8192 others or more, as ob1 numbers them with 16 bits.
+ * Tests of the whole component, used as by ob1 between two processes with several interfaces. Each
+ * message arrives once. None overtakes 8192 others or more, because ob1's numbers have 16 bits.
  */
 #include "unit_processes.h"
 
@@ -17,11 +17,11 @@
 #define STEP_NS US
 #define STEPS_MAX 2000000u
 #define MESSAGES 300000u
-/** The program sends that many messages in a step. */
+/** Messages that the program sends per step. */
 #define STEP_SENDS 8u
 /** The program stops sending while this many descriptors are incomplete. */
 #define OUTSTANDING_MAX 20000u
-/** The callback of one message in 16 replies, and of one in 23 makes progress. */
+/** The callback replies to one message in 16, and makes progress for one in 23. */
 #define REPLY_EACH 16u
 #define WAIT_EACH 23u
 /** A wire loses one packet in this many. */
@@ -32,33 +32,33 @@
 #define SHORT_BYTES 200u
 #define LONG_BYTES 100000u
 #define LONG_FRAGMENTS 2u
-#define NUMBERS 65536u /**< of 16 bits */
-/** What doc/protocol.md promises: RAWE_ORDER_MOST. */
+#define NUMBERS 65536u /**< 16-bit message numbers */
+/** RAWE_ORDER_MOST, which doc/protocol.md promises. */
 #define OVERTAKEN_MOST 8192u
 
-/** The PML's, in front of each message. */
+/** The PML's header of each message. */
 struct header {
     uint32_t number;
-    uint32_t fragment; /**< number of a long message's fragment, from 1; 0: not a fragment */
+    uint32_t fragment; /**< number within a long message, from 1; 0: not a fragment */
     uint32_t len_bytes;
 };
 
-/** The program of a process. */
+/** A process's program. */
 static struct program {
     uint32_t sent, fragments_sent;
-    uint32_t expected, fragments_expected; /**< numbers of the next ones to be received */
-    bool came[NUMBERS];                    /**< by their 16 bits: messages that came early */
+    uint32_t expected, fragments_expected; /**< the next numbers to be received */
+    bool came[NUMBERS];                    /**< by 16-bit number: arrived early */
     unsigned outstanding;
-    unsigned deferred_outside, deferred_inside; /**< returns that found messages deferred */
+    unsigned deferred_outside, deferred_inside; /**< returns with messages still deferred */
     unsigned turn;                              /**< the rail for the next message */
-    bool computes;                              /**< outside MPI */
-    bool abandoned;                             /**< what it sends fails */
+    bool computes;                              /**< it is outside MPI */
+    bool abandoned;                             /**< its sends fail */
     bool in_callback;
-    uint64_t changes_ns; /**< when it leaves MPI, or is back */
+    uint64_t changes_ns; /**< when it leaves MPI or returns */
 } programs[PROCESSES];
 
-static struct unit_process *process; /**< that is entered */
-static struct program *program;      /**< its */
+static struct unit_process *process; /**< the entered process */
+static struct program *program;      /**< its program */
 static uint32_t random_state;
 static uint8_t pattern[251 + LONG_BYTES];
 static opal_convertor_t convertor;
@@ -70,7 +70,7 @@ static uint32_t draw(uint32_t below)
     return (uint32_t)(((uint64_t)random_state * below) >> 32);
 }
 
-/** Content that depends on the number. */
+/** Return content that depends on the message number. */
 static uint8_t *content(uint32_t number)
 {
     return &pattern[number % 251];
@@ -133,7 +133,7 @@ static void send_fragment(unsigned rail)
                     &header);
 }
 
-/** Most are tiny; by all rails in turn. */
+/** Send the next message, which is usually tiny, on the rails in turn. */
 static void send_next(void)
 {
     unsigned kind = draw(2000), count = kind == 0 ? LONG_FRAGMENTS : 1;
@@ -150,10 +150,10 @@ static void send_next(void)
 
 /* ---- receiving, as ob1 does ---- */
 
-/** ob1 knows 16 bits of a number: after 32768 others it would confuse a message with another. */
+/** ob1 sees 16 bits of a number: it would mistake a message overtaken by 32768 for another. */
 static void match(uint32_t number)
 {
-    assert_true(number >= program->expected); /* else it came twice */
+    assert_true(number >= program->expected); /* otherwise a duplicate */
     assert_true(number - program->expected < OVERTAKEN_MOST);
     assert_false(program->came[(uint16_t)number]);
     program->came[(uint16_t)number] = true;
@@ -167,7 +167,7 @@ static void note_received(const uint8_t *data, size_t len_bytes)
     struct header header;
 
     assert_false(program->computes);
-    assert_false(program->in_callback); /* messages in a callback are delivered after it */
+    assert_false(program->in_callback); /* messages wait until the callback returns */
     assert_true(len_bytes >= sizeof(header));
     memcpy(&header, data, sizeof(header));
     assert_int_equal(len_bytes, sizeof(header) + header.len_bytes);
@@ -189,7 +189,7 @@ static void note_received(const uint8_t *data, size_t len_bytes)
 
 /* ---- the two programs ---- */
 
-/** The program computes now and then, for up to 3 ms. */
+/** Have the programs compute now and then, for up to 3 ms. */
 static void come_and_go(void)
 {
     if (fake_ompi.now_ns >= program->changes_ns) {
@@ -225,7 +225,7 @@ static bool all_done(void)
            programs[1].outstanding == 0;
 }
 
-/** Every 20 ms a rail stalls for 10 ms; if `cuts`, one loses its carrier for 5 ms as well. */
+/** Stall a rail for 10 ms every 20 ms; if `cuts`, also drop one rail's carrier for 5 ms. */
 static void disturb(unsigned steps, bool cuts)
 {
     unsigned at = steps % 20000;
@@ -248,7 +248,7 @@ static bool any_has_migrated(void)
     return migrations != 0;
 }
 
-/** Messages from process 0 to process 1, and replies, until all have come. */
+/** Send messages from process 0 to process 1, and replies, until all have arrived. */
 static void run(const uint32_t *speeds_mbps, unsigned count, bool cuts)
 {
     unsigned steps = 0;
@@ -299,10 +299,10 @@ TEST(component_progress__messages_overtake_few_while_interfaces_lose_their_carri
     run((const uint32_t[]){10000, 10000, 1000}, 3, true);
 }
 
-/* ---- a living process that the others have given up ---- */
+/* ---- a live process that the others have given up ---- */
 
 static mca_btl_rawe_compat_departed_fn *departed;
-static unsigned heard[PROCESSES]; /**< by the error callback, in each process */
+static unsigned heard[PROCESSES]; /**< error callbacks in each process */
 
 void mca_btl_rawe_compat_departures_begin(mca_btl_rawe_compat_departed_fn *wanted)
 {
@@ -333,7 +333,7 @@ static void send_one(unsigned index, unsigned rail)
     send_eager(rail, TINY_BYTES);
 }
 
-/** The process learns that by the interface that was in use, or by another one. */
+/** The process learns of it by sending on rail `asks_by`: the one in use, or the other. */
 static void be_given_up(unsigned asks_by)
 {
     memset(programs, 0, sizeof(programs));
@@ -348,13 +348,13 @@ static void be_given_up(unsigned asks_by)
     send_one(1, 0);
     pass(5);
     mca_btl_rawe_proc_listen();
-    departed(&processes[0].other->proc_name); /* the runtime says so, at process 0 */
+    departed(&processes[0].other->proc_name); /* process 0's runtime reports it */
     pass(1000);
     assert_int_equal(heard[0] + heard[1], 0); /* nothing is in flight, and no probe is sent */
     programs[1].abandoned = true;
     send_one(1, asks_by);
     pass(2500);
-    assert_int_equal(heard[0], 0); /* Open MPI knows */
+    assert_int_equal(heard[0], 0); /* Open MPI already knows */
     assert_int_equal(heard[1], 1);
     processes_stop();
     mca_btl_rawe_proc_close();
@@ -382,7 +382,7 @@ int __wrap_sched_yield(void)
     return 0;
 }
 
-/** The rank that this one waits for may wait for its processor. */
+/** The awaited rank may need this processor. */
 TEST(component_progress__yields_where_others_use_the_processor)
 {
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
@@ -396,7 +396,7 @@ TEST(component_progress__yields_where_others_use_the_processor)
     atomic_store(&mca_btl_rawe_state.shared, false);
 }
 
-/* ---- what is offered to coll/rawe: who takes part ---- */
+/* ---- the offer to coll/rawe: which processes take part ---- */
 
 static unsigned published, capabilities;
 

@@ -1,9 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of introducing processes, and of taking them back: bml/r2 does both with its lock held, for
- * which a callback may be waiting inside an engine. No process here answers. Also of processes that
- * call first.
+ * Tests of add_procs and del_procs, and of processes that connect first. bml/r2 calls both with its
+ * lock held, while a callback inside an engine may be waiting for it. No process answers.
  */
 #include "btl_rawe_contact.h"
 
@@ -42,13 +41,13 @@ void mca_btl_rawe_failures_report(void)
 
 #define THEIR_HOST 4711u
 
-/** What all processes have published, and what is known of their host: one interface. */
+/** The data that all processes have published, one interface, and the state of their host. */
 static struct mca_btl_rawe_published theirs;
 static bool local;               /**< they are on this host */
-static bool host_silent;         /**< it has been silent before */
-static uint32_t heard_mtu_bytes; /**< of the path by which it was heard; 0: never */
+static bool host_silent;         /**< the host has been silent before */
+static uint32_t heard_mtu_bytes; /**< of the path it was heard on; 0: never */
 static bool other_follow;        /**< another module has yet to try them */
-static bool given_up;            /**< all have, in vain */
+static bool given_up;            /**< all modules have tried, without success */
 static bool alone;               /**< no other BTL is in use */
 
 unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_published *out)
@@ -126,9 +125,9 @@ struct mca_btl_rawe_words mca_btl_rawe_peer_text(const opal_proc_t *proc)
     return (struct mca_btl_rawe_words){"rank 1"};
 }
 
-static mca_btl_base_endpoint_t *known; /**< an endpoint that there is; NULL: none */
+static mca_btl_base_endpoint_t *known; /**< the existing endpoint; NULL: none */
 
-/* Callers are unknown, and have published nothing unless a test says so. */
+/* Callers are unknown and have published nothing, unless a test sets otherwise. */
 static unsigned searched_for;
 static struct mca_btl_rawe_published callers;
 
@@ -160,7 +159,7 @@ unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_pu
     return callers.count;
 }
 
-/* No process is found by add_procs. */
+/* add_procs finds no process. */
 bool mca_btl_rawe_compat_shared_memory(void)
 {
     return false;
@@ -183,8 +182,8 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *of, op
 
 static unsigned introduced;   /**< endpoints */
 static bool known_elsewhere;  /**< another path leads to the process */
-static uint32_t passed_bytes; /**< MTU that the path is found to carry; 0: no answer */
-static uint32_t limit_bytes;  /**< of the endpoint's frames */
+static uint32_t passed_bytes; /**< measured path MTU; 0: no answer */
+static uint32_t limit_bytes;  /**< limit set for the endpoint's frames */
 
 void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *which)
 {
@@ -199,13 +198,13 @@ void mca_btl_rawe_endpoint_limit_mtu(mca_btl_base_endpoint_t *which, uint32_t mt
 }
 
 static bool is_inside;          /**< another thread is in an engine */
-static uint64_t searched_ns[2]; /**< how long paths were searched for */
+static uint64_t searched_ns[2]; /**< time limit of the search for paths */
 static struct rawe_path searched[8];
 static uint8_t searched_macs[8][RAWE_MAC_BYTES];
 static unsigned searched_paths; /**< in the last search */
 static unsigned searches;
 
-/** Another thread sends, and has an endpoint looked up, while paths are searched for. */
+/** Send, and look up an endpoint, in another thread while paths are searched for. */
 static void *beside_main(void *context)
 {
     bool *free = context;
@@ -312,7 +311,7 @@ static mca_btl_base_endpoint_t *introduce(void)
 
 FIXTURE(set_up, tear_down);
 
-/** A search for a silent host holds no lock that other threads need. */
+/** The search for a silent host holds no lock that other threads need. */
 TEST(mca_btl_rawe_add_procs__holds_up_no_other_thread)
 {
     add();
@@ -321,7 +320,7 @@ TEST(mca_btl_rawe_add_procs__holds_up_no_other_thread)
     fake_ompi_assert_shown("peer_unreachable", "10000 ms");
 }
 
-/** The host is silent, not each of its processes. */
+/** The wait is for the host, not for each of its processes. */
 TEST(mca_btl_rawe_add_procs__waits_for_a_silent_host_once)
 {
     add();
@@ -330,7 +329,7 @@ TEST(mca_btl_rawe_add_procs__waits_for_a_silent_host_once)
     assert_int_equal(searched_ns[1], MCA_BTL_RAWE_BRIEF_MS * 1000000ull);
 }
 
-/** NICs between boards and their BMCs have the same MAC on many hosts, and lead to none of them. */
+/** A board's NIC to its BMC has the same MAC on many hosts, and reaches none of them. */
 TEST(mca_btl_rawe_add_procs__seeks_a_host_with_a_mac_of_ours_by_its_others)
 {
     theirs.count = 2;
@@ -341,7 +340,7 @@ TEST(mca_btl_rawe_add_procs__seeks_a_host_with_a_mac_of_ours_by_its_others)
     add();
     assert_int_equal(searched_paths, 2);
     assert_memory_equal(searched_macs[1], theirs.addresses[1].mac, RAWE_MAC_BYTES);
-    /* But for a short time, where another of our interfaces reaches the process. */
+    /* The search is short if another of our interfaces reaches the process. */
     assert_true(searched[0].deprioritized && searched[1].deprioritized);
     theirs.addresses[0].mac[5] ^= 0x80;
     add();
@@ -356,13 +355,13 @@ TEST(mca_btl_rawe_add_procs__seeks_a_process_of_this_host_on_lo)
     assert_int_equal(searches, 0);
     module.interface.loopback = true;
     module.address = (struct mca_btl_rawe_address){.mtu_bytes = 65536};
-    /* Nothing can be between the two: it may be stopped. */
+    /* Nothing on lo can fail: a silent process may be stopped. */
     assert_ptr_equal(introduce(), &endpoint);
     assert_int_equal(searches, 1);
     assert_int_equal(opened_mtu_bytes, 65536);
 }
 
-/** ob1 would follow a null pointer: Open MPI keeps an endpoint without any BTL. */
+/** Open MPI keeps an endpoint without any BTL, and ob1 would dereference a null pointer. */
 TEST(mca_btl_rawe_add_procs__ends_the_job_where_nothing_is_left)
 {
     alone = true;
@@ -387,7 +386,7 @@ TEST(mca_btl_rawe_add_procs__leaves_a_process_to_what_is_left)
     assert_int_equal(fake_ompi.errors, 0);
 }
 
-/** MPI_Init has a message of its own, and returns. */
+/** MPI_Init shows its own message and returns. */
 TEST(mca_btl_rawe_add_procs__tells_mpi_init_what_is_not_reached)
 {
     opal_proc_t *proc = OBJ_NEW(opal_proc_t);
@@ -405,7 +404,7 @@ TEST(mca_btl_rawe_add_procs__tells_mpi_init_what_is_not_reached)
     OBJ_RELEASE(proc);
 }
 
-/** The process may be stopped, or its cable pulled: another process of the host has answered. */
+/** Another process of the host has answered, so this one may be stopped or its cable pulled. */
 TEST(mca_btl_rawe_add_procs__trusts_a_path_that_its_host_was_heard_by)
 {
     passed_bytes = 1500;
@@ -420,7 +419,7 @@ TEST(mca_btl_rawe_add_procs__trusts_a_path_that_its_host_was_heard_by)
     assert_int_equal(fake_ompi.shown, 0);
 }
 
-/** The process is neither stopped nor cut off: only that path is silent. */
+/** The process is neither stopped nor disconnected: only this path is silent. */
 TEST(mca_btl_rawe_add_procs__trusts_no_path_of_a_process_that_others_reach)
 {
     passed_bytes = 1500;
@@ -452,7 +451,7 @@ TEST(mca_btl_rawe_add_procs__has_patience_for_what_may_be_stopped)
     assert_int_equal(fake_ompi.errors, 1);
 }
 
-/** Introduce a process that called before, and so has an endpoint. */
+/** Introduce a process that already has an endpoint because it connected first. */
 static void add_caller(void)
 {
     passed_bytes = 1000;
@@ -460,7 +459,7 @@ static void add_caller(void)
     assert_int_equal(limit_bytes, is_inside ? 0 : 1000);
 }
 
-/** The peer may have announced more than the path carries. */
+/** The peer may have announced a larger MTU than the path carries. */
 TEST(mca_btl_rawe_add_procs__heeds_the_path_of_one_that_called_before)
 {
     add_caller();
@@ -516,11 +515,11 @@ TEST(mca_btl_rawe_accept__refuses_who_was_searched_for_in_vain)
     assert_false(is_refused());
     add();
     assert_true(is_refused());
-    add_caller(); /* it is reached after all */
+    add_caller(); /* it can be reached after all */
     assert_false(is_refused());
 }
 
-/** A CONNECT that comes through another module than it is for. */
+/** Receive a CONNECT through a module that it is not for. */
 static void call(mca_btl_rawe_module_t *through)
 {
     static const uint8_t mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
@@ -546,10 +545,10 @@ TEST(mca_btl_rawe_accept__no_search_outside_of_mpi)
 
 static const uint8_t second_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 2};
 
-/** The interface that a frame names as its sender. */
+/** The interface named as a frame's sender. */
 static struct rawe_connect through_second = {.port = 2, .key = 20};
 
-/** A process with a connection to us has published two interfaces, and lo; a frame comes. */
+/** Receive a frame from a connected process that has published two interfaces and lo. */
 static void come_from(const uint8_t mac[RAWE_MAC_BYTES])
 {
     const struct rawe_conn conn = {.owner = &endpoint};
@@ -571,7 +570,7 @@ TEST(mca_btl_rawe_unknown_source__opens_what_the_peer_has_published)
     come_from(second_mac);
     assert_int_equal(opened, 1);
     assert_int_equal(opened_mtu_bytes, 1400);
-    /* No longer than our own interface takes. */
+    /* Frames are no longer than our own interface allows. */
     module.address.mtu_bytes = 1300;
     come_from(second_mac);
     assert_int_equal(opened_mtu_bytes, 1300);
@@ -586,7 +585,7 @@ TEST(mca_btl_rawe_unknown_source__opens_nothing_that_is_forged)
     assert_int_equal(opened, 0);
 }
 
-/** A known interface has another address; followed inside and outside MPI. */
+/** A known interface has a new address, which is followed inside and outside MPI. */
 TEST(mca_btl_rawe_unknown_source__follows_a_known_interface)
 {
     static const uint8_t elsewhere[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 9};
@@ -602,7 +601,7 @@ TEST(mca_btl_rawe_unknown_source__follows_a_known_interface)
     assert_int_equal(followed, 1);
     assert_ptr_equal(follower, known);
     assert_memory_equal(followed_to, elsewhere, RAWE_MAC_BYTES);
-    /* But not with a wrong key, to a group address, or when another interface is asked for. */
+    /* Not followed: a group address, a wrong key, a frame that asks for another interface. */
     come_from(group);
     endpoint.address.key = 21;
     come_from(elsewhere);
@@ -615,14 +614,14 @@ TEST(mca_btl_rawe_unknown_source__follows_a_known_interface)
     known = NULL;
 }
 
-/** The frame may come from any interface that this module reaches, except the asking one. */
+/** The frame may come from any interface that this module reaches, except the requesting one. */
 TEST(mca_btl_rawe_unknown_source__follows_one_that_asks_for_another)
 {
     static const uint8_t elsewhere[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 9};
     static mca_btl_base_endpoint_t others[3];
 
     followed = 0;
-    for (unsigned i = 0; i < 3; i++) { /* one of another module, one that is lost */
+    for (unsigned i = 0; i < 3; i++) { /* one belongs to another module, one is lost */
         others[i].module = i == 1 ? &lo : &module;
         others[i].lost = i == 2;
         others[i].peer.owner = &others[i];

@@ -1,8 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of endpoints whose peer is lost, and comes back. The responder is fake, and knows no
- * process.
+ * Tests of endpoints whose peer is lost and comes back. The responder is fake and knows no process.
  */
 #include "btl_rawe_endpoint.h"
 
@@ -23,11 +22,11 @@
 static mca_btl_rawe_module_t modules[MODULES];
 static struct rawe_handle_table handles;
 static opal_proc_t *proc;
-static uint32_t passed_bytes;      /**< what a validated path carries; 0: none is validated */
+static uint32_t passed_bytes;      /**< MTU of the validated path; 0: no path is validated */
 static uint64_t absent_ns;         /**< time of the last answer that reported no progress */
 static struct rawe_watch *watched; /**< the responder's watch; NULL: out of memory */
 
-static uint8_t watched_mac[RAWE_MAC_BYTES]; /**< where it was asked last */
+static uint8_t watched_mac[RAWE_MAC_BYTES]; /**< address of the last PING */
 
 struct rawe_watch *rawe_responder_watch(struct rawe_responder *responder,
                                         const struct rawe_ping_address *to)
@@ -94,7 +93,7 @@ static mca_btl_base_endpoint_t *endpoint_on(unsigned index)
     return mca_btl_rawe_endpoint_get(&modules[index], proc, &address, 1500);
 }
 
-/** What add_procs does once there is a path. */
+/** Introduce a peer, as add_procs does once there is a path. */
 static mca_btl_base_endpoint_t *introduce_on(unsigned index)
 {
     mca_btl_base_endpoint_t *endpoint = endpoint_on(index);
@@ -112,7 +111,7 @@ static void give_up(mca_btl_base_endpoint_t *endpoint, unsigned lane)
     mca_btl_rawe_failed(endpoint->module, conn, SILENT_NS);
 }
 
-/** The peer's responder answers, its connection does not. */
+/** The peer's responder answers, but its connection does not. */
 static void be_silent(mca_btl_base_endpoint_t *endpoint)
 {
     struct rawe_conn *conn = rawe_peer_conn(&endpoint->peer, 0);
@@ -140,7 +139,7 @@ void mca_btl_rawe_compat_departures_end(void)
     departed = NULL;
 }
 
-/** What progress does at its end. */
+/** Report losses, as progress does at its end. */
 static void report(void)
 {
     mca_btl_rawe_endpoints_report_lost(mca_btl_rawe_endpoints_take_lost());
@@ -220,7 +219,7 @@ static void note_received(const uint8_t *data, size_t len_bytes)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/** What progress does when a message comes from an endpoint's process. */
+/** Deliver a message from an endpoint's process, as progress does. */
 static void deliver_from(mca_btl_base_endpoint_t *endpoint)
 {
     struct rawe_conn conn = {.owner = endpoint};
@@ -236,14 +235,14 @@ static void deliver_from(mca_btl_base_endpoint_t *endpoint)
     assert_int_equal(received, 1);
 }
 
-/** A reply introduces the peer, and must not wait while another thread introduces a silent one. */
+/** A reply introduces the peer, and must not wait for a thread that introduces a silent one. */
 TEST(mca_btl_rawe_deliver__holds_no_lock_for_one_that_is_not_introduced)
 {
     opal_set_using_threads(true);
     deliver_from(endpoint_on(0));
     assert_true(lock_free);
-    introduce_on(1);                           /* by another interface */
-    assert_null(mca_btl_rawe_take_deferred()); /* progress finds none that are left */
+    introduce_on(1);                           /* on another interface */
+    assert_null(mca_btl_rawe_take_deferred()); /* none is left for progress */
     deliver_from(endpoint_on(0));
     assert_false(lock_free);
     opal_set_using_threads(false);
@@ -258,7 +257,7 @@ static void deliver_on(mca_btl_base_endpoint_t *endpoint)
     mca_btl_rawe_unlock();
 }
 
-/** Nothing passes deferred messages, nor those that a thread is about to deliver. */
+/** No message overtakes deferred ones, or those that a thread is about to deliver. */
 TEST(mca_btl_rawe_deliver__behind_those_that_are_deferred)
 {
     opal_set_using_threads(true);
@@ -303,23 +302,23 @@ TEST(mca_btl_rawe_endpoint_get__a_lost_peer_begins_again)
     mca_btl_base_endpoint_t *before = introduce_on(0);
     give_up(before, RAWE_LANE_EXPRESS);
     report();
-    before->in_use = false; /* del_procs, from inside of progress: it is not closed yet */
+    before->in_use = false; /* del_procs inside progress: it is not closed yet */
     mca_btl_base_endpoint_t *again = introduce_on(0);
     assert_true(again != before);
     assert_false(again->lost);
-    assert_ptr_equal(rawe_peer_next(&again->peer), &again->peer); /* no route of the lost one's */
+    assert_ptr_equal(rawe_peer_next(&again->peer), &again->peer); /* not the lost one's routes */
     assert_int_equal(rawe_peer_conn(&again->peer, RAWE_LANE_EXPRESS)->handshake.state,
                      RAWE_CONN_IDLE);
     assert_ptr_equal(mca_btl_rawe_endpoint_find(&modules[0], proc->proc_name, again->address.port,
                                                 again->address.key),
                      again);
-    /* It may be lost again, and that is reported again. */
+    /* A second loss is reported, too. */
     give_up(again, RAWE_LANE_EXPRESS);
     report();
     assert_int_equal(fake_ompi.errors, 2);
 }
 
-/** The longest payload of a frame on a path. */
+/** Return the longest payload of a frame on a path. */
 static uint32_t payload_bytes(uint32_t path_mtu_bytes)
 {
     return (path_mtu_bytes - RAWE_FRAME_OVERHEAD_BYTES) / 8 * 8;
@@ -343,7 +342,7 @@ TEST(mca_btl_rawe_failed__and_other_losses__who_hears_of_it)
 {
     static const struct {
         const char *name;
-        void (*lose)(void *context, struct rawe_conn *conn); /**< NULL: it is silent */
+        void (*lose)(void *context, struct rawe_conn *conn); /**< NULL: the peer is silent */
         bool introduced, fault_tolerant, alone;
         unsigned at_once, later; /**< errors; the engine is in use at first */
         const char *topic, *text;
@@ -357,7 +356,7 @@ TEST(mca_btl_rawe_failed__and_other_losses__who_hears_of_it)
         {"not introduced", NULL, false, true, false, 0, 0, NULL, NULL},
         {"not introduced, no other BTL", NULL, false, false, true, 0, 0, NULL, NULL},
         {"not introduced, given up", mca_btl_rawe_given_up, false, true, false, 0, 0, NULL, NULL},
-        /* A job that goes on may wait for messages of a peer that only sends. */
+        /* A job that continues may wait for messages from a peer that only sends. */
         {"only sends", NULL, false, true, true, 0, 1, NULL, NULL},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
@@ -397,7 +396,7 @@ TEST(mca_btl_rawe_failed__is_reported_once_a_process)
     assert_int_equal(fake_ompi.errors, 1);
 }
 
-/** The state of an endpoint's connection. */
+/** Return the state of an endpoint's connection. */
 static enum rawe_conn_state state_of(mca_btl_base_endpoint_t *endpoint, unsigned lane)
 {
     return rawe_peer_conn(&endpoint->peer, lane)->handshake.state;
@@ -417,7 +416,7 @@ TEST(mca_btl_rawe_failed__no_connection_to_the_process_is_left)
     assert_true(mca_btl_rawe_endpoint_process_lost(proc->proc_name));
 }
 
-/** Open MPI knows the death: it has reported it, or agreed on it with others. */
+/** Open MPI knows of the death: it has reported it, or agreed on it with others. */
 TEST(mca_btl_rawe_endpoints_take_lost__who_has_died_by_the_runtimes_word)
 {
     mca_btl_base_endpoint_t *introduced = introduce_on(0), *called = endpoint_on(1);
@@ -460,7 +459,7 @@ TEST(mca_btl_rawe_silent__is_reported_when_the_process_answers_but_in_finalize)
     assert_int_equal(fake_ompi_shown("connection_stalled"), 1);
 }
 
-/** Silence counts from when the process last computed (9 s): a CONNECT waits for MPI, too. */
+/** Silence starts when the peer was last seen computing (at 9 s), for a CONNECT as well. */
 TEST(mca_btl_rawe_silent__is_explained_by_a_process_that_computes)
 {
     static const enum rawe_conn_state states[] = {RAWE_CONN_CONNECTING, RAWE_CONN_OPEN};
@@ -475,7 +474,7 @@ TEST(mca_btl_rawe_silent__is_explained_by_a_process_that_computes)
     }
 }
 
-/** Lower the path's MTU. Returns the longest payload from then on. */
+/** Lower the path's MTU. Returns the new longest payload. */
 static uint32_t shrink_path(void)
 {
     mca_btl_base_endpoint_t *endpoint = introduce_on(0);
@@ -485,7 +484,7 @@ static uint32_t shrink_path(void)
     watched = (struct rawe_watch *)&proc;
     fake_ompi.now_ns = modules[0].engine.now_ns = SILENT_NS;
     passed_bytes = 1000;
-    for (unsigned i = 0; i < 2; i++) { /* it is asked about, and answered */
+    for (unsigned i = 0; i < 2; i++) { /* the path is probed, and answers */
         mca_btl_rawe_stalled(endpoint->module, conn, SILENT_NS);
     }
     mca_btl_rawe_params.peer_timeout = 0;
@@ -493,7 +492,7 @@ static uint32_t shrink_path(void)
     return conn->path.payload_max_bytes;
 }
 
-/** As with silence, nothing is said in finalize. */
+/** As with silence, nothing is reported in finalize. */
 TEST(mca_btl_rawe_stalled__sends_what_passes)
 {
     for (unsigned finalizing = 0; finalizing < 2; ++finalizing) {
@@ -518,11 +517,11 @@ TEST(mca_btl_rawe_stalled__heeds_no_result_of_an_earlier_stall)
     fake_ompi.now_ns += 3600000000000u;
     mca_btl_rawe_stalled(endpoint->module, conn, 1);
     assert_int_equal(endpoint->path_mtu_bytes, 1500);
-    mca_btl_rawe_stalled(endpoint->module, conn, 1); /* it has been measured again */
+    mca_btl_rawe_stalled(endpoint->module, conn, 1); /* measured again */
     assert_int_equal(endpoint->path_mtu_bytes, 1000);
 }
 
-/** An address counts once the process has answered there; until then all goes to the old one. */
+/** Frames go to the old address until the process has answered at the new one. */
 TEST(mca_btl_rawe_endpoint_follow__where_the_responder_answers)
 {
     static const uint8_t one[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 7};
@@ -540,7 +539,7 @@ TEST(mca_btl_rawe_endpoint_follow__where_the_responder_answers)
     assert_memory_equal(watched_mac, other, RAWE_MAC_BYTES);
     assert_int_equal(endpoint->address.mac[5], 1);
     assert_int_equal(endpoint->peer.route.mac[5], 1);
-    unanswered = false; /* but from where it was before */
+    unanswered = false; /* it answers, but from its old address */
     mca_btl_rawe_endpoint_follow(endpoint, other);
     assert_int_equal(pings, 4);
     assert_int_equal(endpoint->address.mac[5], 1);
@@ -551,7 +550,7 @@ TEST(mca_btl_rawe_endpoint_follow__where_the_responder_answers)
     assert_memory_equal(endpoint->peer.route.mac, other, RAWE_MAC_BYTES);
     assert_ptr_equal(endpoint->watch, watched);
     assert_null(endpoint->new_watch);
-    /* It is the same endpoint, whatever address it was published with. */
+    /* The endpoint is still found by its published address. */
     assert_ptr_equal(endpoint_on(0), endpoint);
 }
 

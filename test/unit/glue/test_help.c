@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the messages to the user: which are shown, and how often. Open MPI's own parameters
- * decide; its output is intercepted.
+ * Tests of messages to the user: which are shown, and how often. Open MPI's own parameters decide;
+ * its output is intercepted.
  */
 #include "btl_rawe_compat.h"
 
@@ -36,7 +36,7 @@ void __wrap_opal_output(int stream, const char *format, ...)
     ++shown;
 }
 
-static bool takes_messages; /**< the runtime does */
+static bool takes_messages; /**< the runtime accepts messages */
 
 #if OPAL_MAJOR_VERSION >= 5
 static pmix_op_cbfunc_t answer;       /**< the newest message's callback ... */
@@ -78,7 +78,7 @@ pmix_status_t __wrap_PMIx_Log_nb(const pmix_info_t data[], size_t count,
     return PMIX_SUCCESS;
 }
 #else
-/* Of ORTE. */
+/* Functions of ORTE. */
 extern bool orte_show_help_is_available(void);
 extern int orte_show_help_norender(const char *file, const char *topic, bool header,
                                    const char *message);
@@ -97,7 +97,7 @@ int orte_show_help_norender(const char *file, const char *topic, bool header, co
 }
 #endif
 
-/** A life of the component begins, in a job with this selection. */
+/** Begin a life of the component in a job with this selection of BTLs. */
 static void begin(char *selected, int verbose)
 {
     selection = selected;
@@ -107,7 +107,7 @@ static void begin(char *selected, int verbose)
     text[0] = '\0';
 }
 
-/** Two parameters of Open MPI's framework. */
+/** Register two parameters of Open MPI's framework. */
 static void set_up(void)
 {
     assert_int_equal(opal_init_util(NULL, NULL), OPAL_SUCCESS);
@@ -153,7 +153,7 @@ TEST(mca_btl_rawe_help_begin__reads_what_the_job_asked_for)
     assert_int_equal(shown, 1);
 }
 
-/** A limit is for the administrator or the user to raise: the message does not ask for a report. */
+/** The administrator or user can raise a limit, so the message does not ask for a bug report. */
 TEST(mca_btl_rawe_help_failed__names_the_limit)
 {
     static const struct {
@@ -210,7 +210,7 @@ TEST(mca_btl_rawe_help__what_ends_the_job_is_shown_and_the_rest_if_asked_for_or_
     assert_non_null(strstr(text, "CAP_NET_RAW"));
 }
 
-/** The parameter selects by name; the message lists the names that there are. */
+/** The parameter selects by name; the message lists the valid names. */
 TEST(mca_btl_rawe_params_check__knows_the_congestion_controls)
 {
     static char cubic[] = "cubic", unknown[] = "cubi", empty[] = "";
@@ -257,7 +257,7 @@ TEST(mca_btl_rawe_compat_show__by_the_runtime)
     takes_messages = false;
     assert_int_equal(shown, 1);
 #if OPAL_MAJOR_VERSION >= 5
-    /* The caller may hold the lock of the engines, and the component may be closed meanwhile. */
+    /* The caller may hold the engines' lock, and the component may be closed before the answer. */
     begin("rawe,self", 0);
     assert_non_null(strstr(in_transit->value.data.string, "eth3"));
     answer(PMIX_SUCCESS, answer_context);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of finalizing modules, one after the other. Fakes count the calls that this makes.
+ * Tests of finalizing modules one after the other. Fakes count the resulting calls.
  */
 #include "btl_rawe_lifecycle.h"
 
@@ -31,10 +31,10 @@ struct mca_btl_rawe_params mca_btl_rawe_params;
 struct mca_btl_rawe_state mca_btl_rawe_state;
 static unsigned lingered, groups_closed, detached;
 static atomic_uint closed;
-static unsigned hung_up;  /**< on the helper */
-static unsigned unmended; /**< times that broken groups were said to be of no interest */
+static unsigned hung_up;  /**< groups_closed when the helper was hung up on */
+static unsigned unmended; /**< calls of rawe_host_group_quiesce */
 
-/** A process lingers for data that comes through its sockets. */
+/** Called after lingering, which still needs the sockets. */
 void rawe_host_group_quiesce(struct rawe_host_group *group)
 {
     assert_int_equal(lingered, unmended + 1);
@@ -72,13 +72,13 @@ void mca_btl_rawe_fanout_close(void)
     groups_closed++;
 }
 
-/** Groups ask it for sockets until they end. */
+/** Hang up only after the groups, which request sockets until they end. */
 void rawe_helper_hang_up(void)
 {
     hung_up = groups_closed;
 }
 
-/** In a thread, which takes no signals; not before the group, which the first closing breaks. */
+/** Count closings in a thread that blocks signals, after the group, which the first one breaks. */
 static void note_closed(void)
 {
     sigset_t blocked;
@@ -183,7 +183,7 @@ typedef opal_free_list_item_t item_t;
 
 static OBJ_CLASS_INSTANCE(item_t, opal_free_list_item_t, NULL, item_destruct);
 
-/** A PUT is of the module that it was handed to; parts of it go by others. */
+/** A PUT belongs to the module it was handed to, but other modules may send parts of it. */
 TEST(mca_btl_rawe_finalize__fragments_stay_until_all_engines_have_ended)
 {
     mca_btl_rawe_module_t *modules[MODULES];
@@ -202,7 +202,7 @@ TEST(mca_btl_rawe_finalize__fragments_stay_until_all_engines_have_ended)
     assert_int_equal(items_destructed, MODULES);
 }
 
-/** The others go on; in particular, keys of registered memory must stay unguessable. */
+/** The other modules go on; in particular, keys of registered memory must stay unguessable. */
 TEST(mca_btl_rawe_finalize__one_that_was_not_opened_is_alone)
 {
     mca_btl_rawe_module_t *open = module_new(true);
@@ -222,10 +222,10 @@ bool mca_btl_rawe_compat_fault_tolerant(void)
     return false;
 }
 
-static atomic_int packet_ports;   /* that are open */
-static atomic_uint packets_tried; /* to open */
+static atomic_int packet_ports;   /* open ports */
+static atomic_uint packets_tried; /* attempts to open one */
 
-/** There is no memory for the ring of a link. */
+/** Fail to open a link, for want of memory for its ring. */
 static int open_packet(struct rawe_port **out, const struct rawe_port_config *config,
                        struct rawe_port_error *error)
 {
@@ -247,7 +247,7 @@ static void close_packet(struct rawe_port *of)
 
 const struct rawe_port_kind rawe_packet_port = {.open = open_packet, .close = close_packet};
 
-/** It is tried again each second, as long as a PING comes. */
+/** While PINGs arrive, opening is retried every second. */
 TEST(open_sockets__without_a_link_none_stays_open)
 {
     const struct rawe_interface lo = {.name = "lo", .loopback = true, .mtu_bytes = 65536};
@@ -262,7 +262,7 @@ TEST(open_sockets__without_a_link_none_stays_open)
     assert_int_equal(mca_btl_rawe_finalize(&module->super), OPAL_SUCCESS);
 }
 
-/** Core asserts that frames have room for some data; and no path would be found to be usable. */
+/** Core asserts that a frame has room for data, and no path would prove usable. */
 TEST(open_sockets__not_of_an_interface_with_a_tiny_mtu)
 {
     const struct rawe_interface eth0 = {.name = "eth0", .mtu_bytes = 296};
@@ -286,7 +286,7 @@ static struct mca_btl_rawe_address address_in_a_life(const struct rawe_interface
     return address;
 }
 
-/** PMIx gives what was published in the first life of Open MPI to peers in later ones. */
+/** PMIx keeps serving the data published in Open MPI's first life to peers in later lives. */
 TEST(mca_btl_rawe_module_new__an_interface_keeps_its_keys)
 {
     const struct rawe_interface eth0 = {.name = "eth0", .mac = {2, 0, 0, 0, 0, 1}};
@@ -300,18 +300,18 @@ TEST(mca_btl_rawe_module_new__an_interface_keeps_its_keys)
     assert_int_equal(again.ping_key, first.ping_key);
     assert_int_equal(again.port, first.port);
     assert_int_equal(again.ping_port, first.ping_port);
-    for (char name = 'a'; name <= 'z'; ++name) { /* more than there are modules */
+    for (char name = 'a'; name <= 'z'; ++name) { /* more names than modules */
         other.name[0] = name;
         (void)address_in_a_life(&other);
     }
     assert_int_equal(address_in_a_life(&eth0).key, first.key);
 }
 
-/** A limit of a virtual machine or of a cloud is below what the driver tells, if it tells any. */
+/** A VM's or cloud's limit is below the rate the driver reports, if it reports one. */
 TEST(mca_btl_rawe_module_new__the_user_may_know_the_rate)
 {
     static const struct {
-        uint32_t set, driver; /* Mb/s; 0: not known */
+        uint32_t set, driver; /* Mb/s; 0: unknown */
         bool loopback;
         uint32_t speed, bandwidth;
     } cases[] = {
@@ -333,12 +333,12 @@ TEST(mca_btl_rawe_module_new__the_user_may_know_the_rate)
     mca_btl_rawe_module_template = as_built;
 }
 
-/** Limits that exceed the wire's length field, or memory. */
+/** Limits that exceed the length field on the wire, or memory. */
 TEST(mca_btl_rawe_module_new__bounds_the_limits_that_users_set)
 {
     static const struct {
-        size_t eager, rendezvous, most;          /* that are set */
-        size_t eager_is, rendezvous_is, most_is; /* that the module has */
+        size_t eager, rendezvous, most;          /* values set */
+        size_t eager_is, rendezvous_is, most_is; /* the module's values */
     } cases[] = {
         {4096, 1024, 65536, 4096, 1024, 65536},
         {0, 1024, 0, 256, 256, 256},

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of modules that drive each other when the process finalizes. Progress is fake: an endpoint
+ * Tests of modules that drive each other while the process finalizes. Progress is fake: an endpoint
  * of one module may be closed once another module has made progress.
  */
 #include "btl_rawe_lifecycle.h"
@@ -29,13 +29,13 @@
 
 static mca_btl_rawe_module_t modules[MODULES];
 static mca_btl_base_endpoint_t endpoints[2];
-static struct rawe_peer suspected; /**< whose route is in doubt */
+static struct rawe_peer suspected; /**< its route is in doubt */
 static unsigned driven[MODULES];
 static unsigned asked[2];
 static unsigned done_after; /**< calls of the second module's progress */
-static bool loses;          /**< the peer does not acknowledge all until then */
-static bool receives;       /**< something comes with each call */
-static bool soon_lost;      /**< the second endpoint loses data, until it is asked again */
+static bool loses;          /**< the peer leaves data unacknowledged */
+static bool receives;       /**< each call receives something */
+static bool soon_lost;      /**< the second endpoint reports loss the first time only */
 static bool fenced;         /**< the job has passed a fence in MPI_Finalize */
 static enum rawe_needs needed[2];
 static unsigned routes_checks, repairs;
@@ -68,7 +68,7 @@ bool mca_btl_rawe_proc_died(opal_process_name_t name)
     return name.vpid == departs && driven[1] >= departure_after;
 }
 
-/** The data that the first module waits for comes through the link of the second. */
+/** The first module waits for data that arrives on the second module's link. */
 enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, enum rawe_needs needs,
                                         uint64_t now_ns)
 {
@@ -88,7 +88,7 @@ enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, enum rawe_needs 
 unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_clock)
 {
     assert_true(poll_clock);
-    /* The PML is closed, whichever of the modules it is. */
+    /* The PML is closed for all modules. */
     assert_true(modules[0].engine.finalizing && modules[1].engine.finalizing);
     assert_true(modules[0].engine.deferral->discards && modules[1].engine.deferral->discards);
     driven[module - modules]++;
@@ -104,9 +104,9 @@ int __wrap_nanosleep(const struct timespec *request, struct timespec *remaining)
     return 0;
 }
 
-static unsigned groups_last; /**< calls after which groups need nothing more */
+static unsigned groups_last; /**< calls until groups are done */
 
-/* In place of groups. */
+/* Replaces the groups' function. */
 bool mca_btl_rawe_multicast_done(void)
 {
     return groups_driven >= groups_last;
@@ -174,7 +174,7 @@ static void tear_down(void)
     rawe_handle_table_free(&mca_btl_rawe_state.handles);
 }
 
-/** Linger, as if for the first time. The peer is done after that many calls of progress. */
+/** Linger, as if for the first time. The peer is done after `calls` of progress. */
 static void linger(unsigned calls)
 {
     mca_btl_rawe_state.finalizing = false;
@@ -185,11 +185,11 @@ static void linger(unsigned calls)
 
 FIXTURE(set_up, tear_down);
 
-/** A peer may be starved, and wait for what is in flight to it; each endpoint counts the time. */
+/** A starved peer may still need data in flight to it; each endpoint has its own time limit. */
 TEST(mca_btl_rawe_linger__drives_all_that_are_open_however_long)
 {
     for (unsigned i = 0; i < 2; ++i) {
-        receives = 0 != i; /* nothing comes; much does */
+        receives = 0 != i; /* first nothing is received, then much */
         memset(asked, 0, sizeof(asked));
         linger(5000);
         assert_int_equal(driven[0], 5000);
@@ -238,7 +238,7 @@ TEST(mca_btl_rawe_linger__knows_what_a_fence_means)
     }
 }
 
-/** Others may lack the last Bcast, unless a fence says that all have left their calls. */
+/** Others may lack the last Bcast, unless a fence shows that all have left their calls. */
 TEST(mca_btl_rawe_linger__stays_for_groups_without_a_fence)
 {
     static const struct {
@@ -274,7 +274,7 @@ TEST(mca_btl_rawe_linger__repairs_sockets_while_groups_are_driven)
     assert_int_equal(last_repaired, 0);
 }
 
-/** Open MPI has told the program, which has shrunk its communicators before rawe noticed. */
+/** Open MPI told the program, which shrank its communicators before rawe noticed the loss. */
 TEST(mca_btl_rawe_linger__does_not_wait_for_a_process_that_departs)
 {
     departs = 0;
@@ -285,7 +285,7 @@ TEST(mca_btl_rawe_linger__does_not_wait_for_a_process_that_departs)
     assert_int_equal(fake_ompi.shown, 0);
 }
 
-/** The program learns of losses by errors; a living peer finds us silent. */
+/** The program learns of losses from errors; a live peer sees us silent. */
 TEST(mca_btl_rawe_linger__reports_no_loss_in_a_fault_tolerant_job)
 {
     loses = fake_ompi.fault_tolerant = true;
@@ -306,7 +306,7 @@ TEST(mca_btl_rawe_linger__says_what_may_be_lost)
     assert_int_equal(fake_ompi.shown, 1);
 }
 
-/** They may still be acknowledged while another endpoint is waited for. */
+/** Messages may still be acknowledged while another endpoint is waited for. */
 TEST(mca_btl_rawe_linger__says_only_what_is_lost_in_the_end)
 {
     soon_lost = true;
@@ -315,7 +315,7 @@ TEST(mca_btl_rawe_linger__says_only_what_is_lost_in_the_end)
     assert_int_equal(fake_ompi.shown, 0);
 }
 
-/** Ranks of this host may leave meanwhile, and with them the group through which all receive. */
+/** Ranks of this host may leave meanwhile, which breaks the group that all receive through. */
 TEST(mca_btl_rawe_linger__repairs_the_group)
 {
     linger(5);
@@ -370,14 +370,14 @@ TEST(mca_btl_rawe_linger__leaves_routes_that_are_down)
 
 static unsigned performed;
 
-/** mca_btl_rawe_work.perform: a send, for which the engines have to be as they were. */
+/** mca_btl_rawe_work.perform: a send, which needs engines that are not finalizing yet. */
 static void perform(struct mca_btl_rawe_work *work)
 {
     assert_false(modules[0].engine.finalizing);
     performed++;
 }
 
-/** It was handed over to a thread that was alone when it entered, which does not look for any. */
+/** Work may be handed to a thread that entered alone and so does not check for any. */
 TEST(mca_btl_rawe_linger__begins_with_what_was_handed_over)
 {
     struct mca_btl_rawe_work work = {.perform = perform};

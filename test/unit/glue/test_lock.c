@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the lock of the engines: it nests, excludes other threads, and passes work on.
+ * Tests of the engines' lock: it nests, excludes other threads, and passes work on.
  */
 #include "btl_rawe_lock.h"
 
@@ -17,7 +17,7 @@ static unsigned long counted; /**< by the holder of the lock */
 static atomic_uint claims;
 static atomic_bool release;
 
-/** Work of several threads, each in its order. */
+/** Work handed over by several threads, each in order. */
 struct item {
     struct mca_btl_rawe_work work;
     unsigned thread, number;
@@ -66,7 +66,7 @@ static void end(pthread_t thread)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/** Note whether another thread can enter now. */
+/** Record whether another thread can enter now. */
 static void *try_main(void *context)
 {
     bool *entered = context;
@@ -85,7 +85,7 @@ static bool another_may_enter(void)
     return entered;
 }
 
-/** Inside until it is told to leave. */
+/** Stay inside until told to leave. */
 static void *stay_main(void *context)
 {
     pthread_barrier_t *entered = context;
@@ -116,7 +116,7 @@ static void end_stay(pthread_t thread)
     end(thread);
 }
 
-/** Act as a thread of MPI whose callback locks, too. */
+/** Act as an MPI thread whose callback also takes the lock. */
 static void *count_main(void *context)
 {
     for (unsigned i = 0; i < ROUNDS; ++i) {
@@ -130,7 +130,7 @@ static void *count_main(void *context)
     return NULL;
 }
 
-/** Act as a thread of MPI: do work if it may enter, and hand over the rest. */
+/** Act as an MPI thread: do work if it may enter, otherwise hand it over. */
 static void *work_main(void *context)
 {
     struct item *items = context;
@@ -147,7 +147,7 @@ static void *work_main(void *context)
     return NULL;
 }
 
-/** Act as a tool, until it has been inside a few times and MPI is done. */
+/** Act as a tool that enters a few times, until MPI is done. */
 static void *claim_main(void *context)
 {
     const atomic_bool *done = context;
@@ -184,7 +184,7 @@ TEST(mca_btl_rawe_trylock__nests)
     assert_true(another_may_enter());
 }
 
-/** Sends as well as progress: a program that begins one message after the other is inside MPI. */
+/** Sends count as well as progress: a program that sends message after message is inside MPI. */
 TEST(mca_btl_rawe_lock_entries__counts_calls_from_open_mpi)
 {
     uint32_t before = mca_btl_rawe_lock_entries();
@@ -235,7 +235,7 @@ static void *enter_main(void *context)
     return NULL;
 }
 
-/** The progress thread and tools call nothing that could wait for this one. */
+/** A claim is short: the progress thread and tools call nothing that could wait for this thread. */
 TEST(mca_btl_rawe_enter__waits_for_a_claim)
 {
     bool entered = false;
@@ -261,7 +261,7 @@ TEST(mca_btl_rawe_enter__what_was_handed_over_comes_first)
     mca_btl_rawe_unlock();
 }
 
-/** A callback may send: what others handed over waits until that has returned. */
+/** A callback may send. Work that others handed over waits until the callback returns. */
 TEST(mca_btl_rawe_enter__leaves_what_was_handed_over_in_a_callback)
 {
     mca_btl_rawe_lock();
@@ -334,7 +334,7 @@ TEST(mca_btl_rawe_lock_claim_patiently__beside_mpi)
     atomic_bool done;
 
     atomic_init(&done, false);
-    opal_set_using_threads(false); /* as tools do in programs without threads, too */
+    opal_set_using_threads(false); /* tools enter even in programs without threads */
     for (unsigned i = 0; i < 2; ++i) {
         tools[i] = begin(claim_main, &done);
     }

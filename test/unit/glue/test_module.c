@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of sockets that cannot be opened: the reports, and that the service thread, which finds
- * out, makes none. The sockets are fake.
+ * Tests of reporting sockets that cannot be opened. The service thread detects the failures, but
+ * must not report them. The sockets are fake.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -17,24 +17,24 @@
 #include "linux/host/rawe_host_group.h"
 #include "fake_ompi.h"
 
-/** More attempts than are made to reopen sockets. */
+/** More attempts than rawe makes to reopen sockets. */
 #define ATTEMPTS_MOST 100u
 
-/** Descriptors of the sockets. */
+/** Descriptors of the fake sockets. */
 #define LINK_FD 1
 #define RESPONDER_FD 2
 
 static mca_btl_rawe_module_t module;
-static unsigned opened;   /**< attempts */
-static unsigned reopened; /**< the same, of single sockets */
+static unsigned opened;   /**< attempts to open all sockets */
+static unsigned reopened; /**< attempts to reopen one socket */
 static int (*broken)(void *context);
-static int bound_to;           /**< index of the interface that sockets are bound to */
-static bool links_are_members; /**< else only the responder is left behind by its group */
-static bool listens;           /**< the service thread, to the link */
-static bool woken;             /**< the same */
-static bool reopened_in_use;   /**< it listened then, so that epoll would wait for the old file */
+static int bound_to;           /**< index of the sockets' interface */
+static bool links_are_members; /**< otherwise only the responder loses its group */
+static bool listens;           /**< the service thread listens to the link */
+static bool woken;             /**< the service thread was woken */
+static bool reopened_in_use;   /**< while listening: epoll would wait for the old file */
 
-/* The group of this host, and its sockets. */
+/* This host's group and its sockets. */
 
 unsigned mca_btl_rawe_compat_local_ranks(void)
 {
@@ -138,7 +138,7 @@ static void tear_down(void)
     OBJ_DESTRUCT(&module.endpoints_lock);
 }
 
-/** The service thread does something, while MPI's waits. */
+/** Run `what` in the service thread while MPI's thread waits. */
 static void in_service_thread_with(void *(*what)(void *), void *context)
 {
     pthread_t thread;
@@ -185,21 +185,21 @@ TEST(mca_btl_rawe_failures_report__the_first_of_each_kind)
 
     mca_btl_rawe_failure_note(true, "eth1", &first);
     mca_btl_rawe_failure_note(true, "eth2", &second);
-    fake_ompi.unasked = true; /* what was in use, and has failed, is shown to everybody */
+    fake_ompi.unasked = true; /* the failure of an interface in use is shown to everybody */
     mca_btl_rawe_help_begin();
     mca_btl_rawe_failures_report();
     assert_int_equal(fake_ompi.shown, 1);
     fake_ompi_assert_shown("reopen_failed", "eth1");
 }
 
-/** A PING comes to a module that is not open. */
+/** A PING arrives at a module that is not open. */
 static void *ping_main(void *context)
 {
     assert_false(mca_btl_rawe_thread_serviced(&module));
     return context;
 }
 
-/** It answers PINGs, and a helper may take a minute to open a socket. */
+/** The thread answers PINGs, but a helper may take a minute to open a socket. */
 TEST(mca_btl_rawe_thread_serviced__mpi_opens_what_is_asked_for)
 {
     in_service_thread(ping_main);
@@ -218,13 +218,13 @@ static void open_and_fail(void)
     assert_false(mca_btl_rawe_module_open_if_needed(&module));
 }
 
-/** It is asked with every PING: no helper is started for each, nor a ring asked for. */
+/** Called for every PING; must not start a helper or request a ring each time. */
 TEST(mca_btl_rawe_module_open_if_needed__what_failed_is_not_tried_at_once)
 {
     open_and_fail();
     open_and_fail();
     assert_int_equal(opened, 1);
-    module.open_tried_ns -= 2000000000u; /* by now the scarce resource may have returned */
+    module.open_tried_ns -= 2000000000u; /* by now the missing resource may be available */
     open_and_fail();
     assert_int_equal(opened, 2);
     assert_int_equal(fake_ompi.shown, 0);
@@ -233,7 +233,7 @@ TEST(mca_btl_rawe_module_open_if_needed__what_failed_is_not_tried_at_once)
     fake_ompi_assert_shown("ring_not_allocated", "eth7");
 }
 
-/** Neither while the process finalizes, nor after a failure for good. */
+/** Nothing is opened while the process finalizes, or once the module has a link. */
 TEST(mca_btl_rawe_module_open_if_needed__not_what_has_ended)
 {
     module.closing = true;
@@ -269,7 +269,7 @@ TEST(repair_broken__the_service_thread_reports_nothing)
     fake_ompi_assert_shown("reopen_failed", "eth7");
 }
 
-/** The first thread to come opens the sockets of MPI's links. */
+/** The first thread that finds them broken reopens the sockets of MPI's links. */
 TEST(repair_broken__nor_does_it_of_links)
 {
     module.open = links_are_members = true;
@@ -306,7 +306,7 @@ TEST(mca_btl_rawe_group_follow__opens_what_is_bound_to_another_interface)
     assert_int_equal(reopened, 2);
 }
 
-/** Its caller tries again, and goes on to do so. */
+/** The caller retries without end. */
 TEST(mca_btl_rawe_group_follow__failing_for_long_is_reported_once)
 {
     bool followed = true;
@@ -322,7 +322,7 @@ TEST(mca_btl_rawe_group_follow__failing_for_long_is_reported_once)
     fake_ompi_assert_shown("reopen_failed", "eth7");
 }
 
-/** The thread listened to the link, which this thread reopens or, if MPI is inside, MPI's. */
+/** Reopen a link that the thread listened to: in MPI's thread if that is inside, else in this one. */
 static void assert_not_listening(bool mpi_is_inside)
 {
     bool followed;
@@ -341,7 +341,7 @@ static void assert_not_listening(bool mpi_is_inside)
     }
     assert_int_equal(reopened, 2);
     assert_false(reopened_in_use);
-    /* It looks again, as if it had never listened. */
+    /* It starts again as if it had never listened. */
     assert_false(listens);
     assert_false(module.thread_listens);
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);

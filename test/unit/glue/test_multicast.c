@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of groups: ports, entering, messages sent and received, and how a group ends.
+ * Tests of groups: ports, entering, sending, receiving, and the end of a group.
  */
 #include "unit_multicast.h"
 
@@ -68,7 +68,7 @@ TEST(mca_btl_rawe_multicast_place__with_batches)
     assert_memory_equal(fake.bulk_opened_with.group, "\x01\x00\x5E\x00\x00\xFE", 6);
 }
 
-/** The ports receive frames of groups that are open, or were closed just now. */
+/** The ports receive frames of groups that are open or were just closed. */
 TEST(mca_btl_rawe_multicast_open__has_the_ports_get_its_frames)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter_with_batches();
@@ -131,15 +131,15 @@ TEST(mca_btl_rawe_multicast_send__to_the_group_in_a_frame_or_in_batches)
                      sizeof(data) + 2 * (RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES));
 }
 
-/** In quick succession, messages after the eighth wait until the next progress sends them. */
+/** When messages follow each other quickly, those after the eighth wait for the next progress. */
 TEST(mca_btl_rawe_multicast_send__holds_back_one_of_many)
 {
     static const struct {
-        bool thread;       /* sends what is held back when the program computes */
+        bool thread;       /* a thread sends held messages while the program computes */
         uint64_t pause_ns; /* before each message */
         bool progress;     /* before each message */
         bool deferring;    /* the thread's progress */
-        bool by_turns;     /* to another group each time */
+        bool by_turns;     /* alternate between groups */
         unsigned at_once, after_progress;
     } cases[] = {
         {true, 0, false, false, false, 8, 9},    {true, 0, false, true, false, 8, 9},
@@ -174,7 +174,7 @@ TEST(mca_btl_rawe_multicast_send__holds_back_one_of_many)
     }
 }
 
-/** Frames of messages that are sent before one waits for acknowledgements: `waits`. */
+/** Count frames sent before one message waits for acknowledgements; that one is `waits`. */
 static unsigned sent_at_once(struct mca_btl_rawe_multicast *group,
                              struct mca_btl_rawe_transfer *waits)
 {
@@ -227,7 +227,7 @@ TEST(mca_btl_rawe_multicast_send__waits_for_a_window_that_is_full)
     assert_false(message.last);
 }
 
-/** Each second, awaited members, and a receiver's next member, are sent a message. */
+/** Awaited members, and a receiver's next member, are sent a message every second. */
 TEST(mca_btl_rawe_multicast_progress__asks_those_that_a_call_waits_for)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
@@ -258,7 +258,7 @@ TEST(mca_btl_rawe_multicast_progress__asks_those_that_a_call_waits_for)
     assert_int_equal(unit_count_controls(RAWE_GROUP_STATUS), 2); /* down the tree */
 }
 
-/** A control message may send and complete waiting messages: MPI's callbacks run later. */
+/** A control message may send and complete waiting messages, so MPI's callbacks run later. */
 TEST(mca_btl_rawe_multicast_progress__defers_completions)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
@@ -272,7 +272,7 @@ TEST(mca_btl_rawe_multicast_progress__defers_completions)
     assert_false(mca_btl_rawe_state.deferral.active);
 }
 
-/** In finalize, modules without a port for groups, such as lo's, are asked as well. */
+/** In finalize, this is also called for modules without a group port, such as lo's. */
 TEST(mca_btl_rawe_multicast_progress__of_a_module_without_groups)
 {
     (void)unit_group_enter(ID);
@@ -280,7 +280,7 @@ TEST(mca_btl_rawe_multicast_progress__of_a_module_without_groups)
     assert_int_equal(mca_btl_rawe_multicast_progress(&fake.lo_module, true, true), 0);
 }
 
-/** Without multicast, all frames are repaired; the sender says that the message is the last. */
+/** Without multicast, each frame has to be repaired; the sender reports its last message. */
 TEST(mca_btl_rawe_multicast_send__tells_that_a_member_hears_nothing)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
@@ -310,7 +310,7 @@ TEST(mca_btl_rawe_multicast_send__tells_that_a_member_hears_nothing)
     assert_int_equal(fake_ompi_shown("multicast_lost"), 1);
 }
 
-/** What another host sends in a member's place is dropped, and does not take its place. */
+/** Frames that another host sends in a member's name are dropped, and do not replace its own. */
 TEST(mca_btl_rawe_multicast_progress__believes_the_members_addresses_alone)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter_with_batches();
@@ -340,7 +340,7 @@ TEST(mca_btl_rawe_multicast_progress__believes_the_members_addresses_alone)
     assert_int_equal(data[0], 'a');
 }
 
-/** Control messages are for an open group, and from a member. */
+/** Control messages need an open group and a member as the sender. */
 TEST(mca_btl_rawe_multicast_control__of_members_alone)
 {
     const struct rawe_group_control wait = {.type = RAWE_GROUP_WAIT};
@@ -357,7 +357,7 @@ TEST(mca_btl_rawe_multicast_control__of_members_alone)
     mca_btl_rawe_multicast_close(group, false);
 }
 
-/** While the engine defers, nothing is written into the program's memory. */
+/** A deferring engine writes nothing into the program's memory. */
 TEST(mca_btl_rawe_multicast_control__while_the_engine_defers)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
@@ -379,7 +379,7 @@ TEST(mca_btl_rawe_multicast_control__while_the_engine_defers)
     assert_false(message.heard);
 }
 
-/** Whatever comes first. */
+/** Takes the root's next message, in whatever order frames arrive. */
 TEST(mca_btl_rawe_multicast_expect__takes_the_next_of_that_root)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
@@ -452,11 +452,11 @@ TEST(mca_btl_rawe_multicast_progress__batches_go_where_they_belong)
     assert_true(message.batches);
     assert_int_equal(data[0], 'a');
     assert_int_equal(data[sizeof(data) - 1], 'b');
-    assert_int_equal(fake.placed, 1); /* the first frames of a root have no stream yet */
+    assert_int_equal(fake.placed, 1); /* a root's first frames have no stream yet */
     assert_int_equal(fake.batches_waiting.taken, 2);
 }
 
-/** A frame tells of others that are in the bulk port: they are not asked for. */
+/** Frames that a later one shows to be missing may be in the bulk port: do not request those. */
 TEST(mca_btl_rawe_multicast_progress__asks_for_nothing_that_is_in_the_port)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter_with_batches();
@@ -464,7 +464,7 @@ TEST(mca_btl_rawe_multicast_progress__asks_for_nothing_that_is_in_the_port)
     struct mca_btl_rawe_transfer message = {.data = data, .len_bytes = sizeof(data)};
 
     unit_wait_batch(1, 0, sizeof(data), "a");
-    unit_wait_data(ID, 1, 4, "8 bytes", 8); /* shows that there are four before it */
+    unit_wait_data(ID, 1, 4, "8 bytes", 8); /* shows that four precede it */
     for (unsigned i = 0; i < 100; i++) {
         unit_progress_after(1);
     }
@@ -475,7 +475,7 @@ TEST(mca_btl_rawe_multicast_progress__asks_for_nothing_that_is_in_the_port)
     assert_int_equal(unit_count_controls(RAWE_GROUP_NACK), 1); /* for the other two */
 }
 
-/** The progress thread writes nothing into the program's memory; MPI's next progress does. */
+/** The progress thread leaves the program's memory to MPI's next progress. */
 TEST(mca_btl_rawe_multicast_progress__defers_for_the_progress_thread)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
@@ -524,14 +524,14 @@ TEST(mca_btl_rawe_multicast_progress__sends_again_what_the_link_had_no_room_for)
     assert_int_equal(fake.sent.count, 1);
 }
 
-/** The group stays as long as a member lacks a message. */
+/** The group stays open while a member lacks a message. */
 TEST(mca_btl_rawe_multicast_close__lasts_until_all_have_everything)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
     struct mca_btl_rawe_transfer message = {.data = "8 bytes", .len_bytes = 8};
 
     assert_true(mca_btl_rawe_multicast_send(group, &message));
-    mca_btl_rawe_multicast_close(group, false); /* the communicator was not made */
+    mca_btl_rawe_multicast_close(group, false); /* the communicator was not created */
     assert_false(mca_btl_rawe_multicast_busy(&fake.net_module));
     assert_true(mca_btl_rawe_multicast_done());
     group = unit_group_enter(ID);
@@ -545,12 +545,12 @@ TEST(mca_btl_rawe_multicast_close__lasts_until_all_have_everything)
     assert_true(mca_btl_rawe_multicast_done());
     (void)unit_progress();
     assert_false(mca_btl_rawe_multicast_busy(&fake.net_module));
-    unit_receive_ack(ID, 2, 1); /* of no group */
+    unit_receive_ack(ID, 2, 1); /* for no group */
     assert_int_equal(mca_btl_rawe_multicast_counters(&fake.net_module).messages_sent,
                      2); /* stays */
 }
 
-/** The program was away, and more has come than is read at a time. */
+/** The program was outside MPI, and more frames have arrived than one call reads. */
 TEST(mca_btl_rawe_multicast_close__lasts_until_all_that_waits_is_read)
 {
     mca_btl_rawe_multicast_close(unit_group_enter(ID), true);
@@ -565,7 +565,7 @@ TEST(mca_btl_rawe_multicast_close__lasts_until_all_that_waits_is_read)
     assert_int_equal(mca_btl_rawe_multicast_counters(&fake.net_module).dropped_group, 0);
 }
 
-/** Its root waits for it else, and neither group would ever go. */
+/** Otherwise its root would wait for this member, and neither would ever close the group. */
 TEST(mca_btl_rawe_multicast_close__takes_the_rest_of_a_message_of_another_length)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);

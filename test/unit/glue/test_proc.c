@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the records of processes: published data, requests to the runtime and its answers,
- * deaths, silent hosts. The runtime and its clock are fake.
+ * Tests of the records of processes: published data, requests to the runtime and its answers, deaths,
+ * silent hosts. The runtime and its clock are fake.
  */
 #include "btl_rawe_proc.h"
 
@@ -18,7 +18,7 @@
 #define CALLERS_MOST 10000u
 #define QUESTIONS_MAX (2 * CALLERS_MOST)
 #define THREADS 4u
-#define PROCESSES 300u /**< of each thread */
+#define PROCESSES 300u /**< per thread */
 #define CONNECT_TIMEOUT_MS 10000u
 
 static mca_btl_base_component_3_0_0_t component;
@@ -26,20 +26,20 @@ static mca_btl_rawe_module_t modules[2];
 
 /* The runtime. */
 static uint8_t
-    published[1024]; /**< by each process; its rank stands in the port of its first entry */
-static size_t published_bytes; /**< 0: nothing */
+    published[1024]; /**< data of each process; the first entry's port is its rank */
+static size_t published_bytes; /**< 0: nothing is published */
 static struct {
     opal_process_name_t name;
     mca_btl_rawe_compat_modex_answer_fn *answer;
     void *context;
 } questions[QUESTIONS_MAX];
 static unsigned question_count;
-static bool at_once;               /**< it answers before the question returns */
-static bool refuses;               /**< it takes no question */
-static atomic_uint asked;          /**< questions that were answered at once, or refused */
-static int limit_s;                /**< of the last question */
+static bool at_once;               /**< it answers before the request returns */
+static bool refuses;               /**< it refuses requests */
+static atomic_uint asked;          /**< requests answered at once or refused */
+static int limit_s;                /**< time limit of the last request */
 static bool alone;                 /**< no other BTL takes a process */
-static void (*while_asking)(void); /**< called by the next question */
+static void (*while_asking)(void); /**< called by the next request */
 static mca_btl_rawe_compat_departed_fn *departed;
 
 int mca_btl_rawe_compat_modex_send(const mca_base_component_t *of, const void *data,
@@ -164,7 +164,7 @@ static unsigned wait_for_into(uint32_t vpid, struct mca_btl_rawe_published *out)
     return count;
 }
 
-static struct mca_btl_rawe_published found; /**< by the last wait_for() */
+static struct mca_btl_rawe_published found; /**< result of the last wait_for() */
 
 static unsigned wait_for(uint32_t vpid)
 {
@@ -184,7 +184,7 @@ static bool find(uint32_t vpid)
     return 0 != count;
 }
 
-/** All have published what we would. */
+/** Publish the data of this process as everybody's. */
 static void publish(void)
 {
     assert_int_equal(mca_btl_rawe_proc_publish(), OPAL_SUCCESS);
@@ -211,7 +211,7 @@ TEST(mca_btl_rawe_proc_wait__has_what_was_published)
     assert_int_equal(asked, 1);
 }
 
-/** What another process has published may be anything. */
+/** Another process may have published anything. */
 TEST(mca_btl_rawe_proc_wait__takes_no_more_than_there_is)
 {
     publish();
@@ -223,7 +223,7 @@ TEST(mca_btl_rawe_proc_wait__takes_no_more_than_there_is)
     }
 }
 
-/** Tells the user once what differs, however often Open MPI asks. */
+/** Assert that the user is told once what differs, however often Open MPI asks. */
 static void assert_differs(uint32_t vpid, const char *what)
 {
     fake_ompi.shown = 0;
@@ -246,7 +246,7 @@ TEST(mca_btl_rawe_proc_wait__says_once_what_differs)
     assert_differs(3, "btl_rawe_max_send_size, or btl_rawe_eager_limit above it");
 }
 
-/** Wire version 5 had a head of 8 bytes. */
+/** Wire version 5 had an 8-byte head. */
 TEST(mca_btl_rawe_proc_wait__refuses_an_older_release)
 {
     static const uint8_t older[8 + 32] = {5, 1, 0x88, 0xB5};
@@ -257,7 +257,7 @@ TEST(mca_btl_rawe_proc_wait__refuses_an_older_release)
     assert_differs(4, "wire version");
 }
 
-/** The runtime's thread brings the answer when we wait. */
+/** Answer from the runtime's thread, while this one waits. */
 static void *answer_main(void *context)
 {
     for (unsigned i = 0; i < *(unsigned *)context; ++i) {
@@ -281,7 +281,7 @@ TEST(mca_btl_rawe_proc_wait__waits_for_another_thread)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/** The runtime was asked about the caller before it had published; that answer says nothing. */
+/** An answer to a request made before the process had published says nothing about it. */
 static void *publish_late_main(void *context)
 {
     answer_question(0);
@@ -303,7 +303,7 @@ TEST(mca_btl_rawe_proc_wait__asks_again_what_was_asked_too_early)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/** Where rawe is the only way, the runtime has as long as the path. */
+/** If no other BTL can be used, the runtime gets as much time as the path. */
 TEST(mca_btl_rawe_proc_wait__gives_the_runtime_time)
 {
     at_once = true;
@@ -314,13 +314,13 @@ TEST(mca_btl_rawe_proc_wait__gives_the_runtime_time)
     assert_int_equal(limit_s, CONNECT_TIMEOUT_MS / 1000);
 }
 
-/** An answer that takes too long is not the last word on a process. */
+/** A request that timed out is not final. */
 TEST(mca_btl_rawe_proc_wait__has_what_was_answered_late)
 {
     at_once = true;
     assert_int_equal(wait_for(7), 0); /* the runtime has given up */
     publish();
-    assert_true(find(7)); /* it calls */
+    assert_true(find(7)); /* it connects to us */
     assert_int_equal(wait_for(7), 2);
 }
 
@@ -335,7 +335,7 @@ static void *introduce_main(void *context)
     return NULL;
 }
 
-/** Also when several threads introduce them. */
+/** Introduce all processes from several threads. */
 static void introduce_all(void)
 {
     pthread_t threads[THREADS];
@@ -382,7 +382,7 @@ static void *wait_main(void *context)
 static void begin_to_wait(void)
 {
     assert_int_equal(pthread_create(&waiter, NULL, wait_main, NULL), 0);
-    usleep(50000); /* for it to find that the question has been asked */
+    usleep(50000); /* for the thread to find that the request has been made */
 }
 
 TEST(mca_btl_rawe_proc_wait__ends_when_another_threads_question_fails)
@@ -419,9 +419,9 @@ TEST(mca_btl_rawe_proc_find__asks_again_what_was_not_there)
 }
 
 /**
- * In step, all processes of a job call one that computes, or is late: each CONNECT that finds
- * nothing is repeated after 1 ms, then after twice the interval, up to a second. The runtime answers
- * one question after the other, in 0.2 ms. Returns when the last of them is known, in ms.
+ * All processes of a job connect at once to one that computes or is late. Each unanswered CONNECT is
+ * repeated after 1 ms, and then at intervals that double up to a second. The runtime answers one
+ * request at a time, in 0.2 ms. Returns the time until the last process is known, in ms.
  */
 static unsigned ms_until_all_are_known(unsigned callers)
 {
@@ -458,7 +458,7 @@ TEST(mca_btl_rawe_proc_find__serves_any_number_of_callers_in_step)
     assert_int_equal(question_count, CALLERS_MOST);
 }
 
-/** The runtime may remember each name that it is asked about: forged names must not fill it. */
+/** The runtime may remember each requested name: forged names must not fill its memory. */
 TEST(mca_btl_rawe_proc_find__gives_up_on_invented_names)
 {
     const uint32_t most = 65536;
@@ -507,7 +507,7 @@ TEST(mca_btl_rawe_proc_is_local__by_the_host_not_by_macs)
     at_once = true;
     assert_int_equal(wait_for(1), 2);
     assert_true(mca_btl_rawe_proc_is_local(&found));
-    published[15] ^= 1; /* another host, whose interfaces have our MACs */
+    published[15] ^= 1; /* another host with our MACs */
     assert_int_equal(wait_for(2), 2);
     assert_false(mca_btl_rawe_proc_is_local(&found));
     published[15] ^= 1;
@@ -533,7 +533,7 @@ TEST(mca_btl_rawe_proc_capabilities__of_processes_that_rawe_reaches)
     mca_btl_rawe_params.ethertype = 0x88B6;
     assert_int_equal(mca_btl_rawe_proc_capabilities(name(2), &host), 0);
     mca_btl_rawe_params.ethertype = 0x88B5;
-    published_bytes = 16; /* no interface */
+    published_bytes = 16; /* no interfaces */
     assert_int_equal(mca_btl_rawe_proc_capabilities(name(3), &host), 0);
     published_bytes = 0;
     assert_int_equal(mca_btl_rawe_proc_capabilities(name(4), &host), 0);
@@ -561,14 +561,14 @@ TEST(mca_btl_rawe_proc_note_silent__until_it_is_heard)
     for (uint64_t host = 0; host < 100; ++host) {
         assert_false(mca_btl_rawe_proc_host_silent(host, 0));
         mca_btl_rawe_proc_note_silent(host, 0);
-        mca_btl_rawe_proc_note_silent(host, 0); /* another process there */
+        mca_btl_rawe_proc_note_silent(host, 0); /* again, for another process */
     }
     for (uint64_t host = 0; host < 100; ++host) {
         assert_true(mca_btl_rawe_proc_host_silent(host, 0));
         assert_false(mca_btl_rawe_proc_host_silent(host, 1));
     }
     mca_btl_rawe_proc_note_heard(7, 0, mac, 1500);
-    mca_btl_rawe_proc_note_heard(700, 0, mac, 1500); /* was never silent */
+    mca_btl_rawe_proc_note_heard(700, 0, mac, 1500); /* this host was never silent */
     assert_false(mca_btl_rawe_proc_host_silent(7, 0));
     assert_true(mca_btl_rawe_proc_host_silent(8, 0));
     assert_false(mca_btl_rawe_proc_host_silent(700, 0));
@@ -597,7 +597,7 @@ static void die(uint32_t vpid)
     departed(&dead);
 }
 
-/** A host dies with all its ranks; several processes report each. */
+/** A host dies with all its ranks; each death is reported several times. */
 TEST(mca_btl_rawe_proc_died__only_those_that_were_named)
 {
     fake_ompi.fault_tolerant = true;
@@ -617,7 +617,7 @@ TEST(mca_btl_rawe_proc_died__only_those_that_were_named)
     assert_false(mca_btl_rawe_proc_died(name(3)));
 }
 
-/** Another job ends with the first of them, and its BTLs have nothing to add. */
+/** A job that is not fault-tolerant ends with the first death; its BTLs have nothing to add. */
 TEST(mca_btl_rawe_proc_listen__not_where_a_loss_ends_the_job)
 {
     mca_btl_rawe_proc_listen();

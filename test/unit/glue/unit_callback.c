@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A thread whose callback wants a lock of Open MPI's: see unit_callback.h.
+ * A thread whose callback takes an Open MPI lock: see unit_callback.h.
  */
 #include "unit_callback.h"
 
@@ -15,7 +15,7 @@
 
 #define HANG_SECONDS 20u
 
-static pthread_mutex_t upper = PTHREAD_MUTEX_INITIALIZER; /**< Open MPI's */
+static pthread_mutex_t upper = PTHREAD_MUTEX_INITIALIZER; /**< Open MPI's lock */
 static pthread_barrier_t inside;
 static bool leaving;
 

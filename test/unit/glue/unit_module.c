@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A module over a link that says of itself how much waits: see unit_module.h.
+ * A module over a link with as many queued frames as the test sets: see unit_module.h.
  */
 #include "unit_module.h"
 
@@ -19,10 +19,10 @@ mca_btl_rawe_module_t module;
 struct fake fake;
 static struct rawe_handle_table handles;
 
-/* Of routes it is only of interest here when they are looked at. */
+/* Only the times of the route checks matter here. */
 void mca_btl_rawe_routes_check(bool may_say)
 {
-    assert_false(may_say); /* by the thread */
+    assert_false(may_say); /* the thread calls it */
     fake.routes_checks++;
     mca_btl_rawe_state.failover.due_ns = fake_ompi.now_ns + 200 * MS;
     atomic_store(&mca_btl_rawe_state.interfaces_changed, false);

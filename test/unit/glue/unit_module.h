@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A module of the glue over a fake link, on which the test lets frames wait, for the tests of its
- * progress and of the progress thread. The rest of the component that they need is fake.
+ * A glue module over a fake link, in which the test queues frames, for the tests of module progress
+ * and of the progress thread. Everything else that they need from the component is fake.
  */
 #ifndef UNIT_MODULE_H
 #define UNIT_MODULE_H
@@ -26,17 +26,17 @@
 /** The module under test, which is open. */
 extern mca_btl_rawe_module_t module;
 
-/** A test's settings, and what is recorded for it. All fields begin with 0, or -1. */
+/** A test's settings and records. All fields start at 0 or -1. */
 struct fake {
-    unsigned link_waits, bulk_waits;       /**< frames, packets: see fake_wait_in_link */
-    unsigned link_refill;                  /**< this many wait again after each reception */
+    unsigned link_waits, bulk_waits;       /**< queued frames, packets: see fake_wait_in_link */
+    unsigned link_refill;                  /**< frames queued again after each reception */
     unsigned link_received, bulk_received; /**< frames, packets */
     bool ring_has_probe;
     void (*on_receive)(void); /**< a callback into the PML, from inside reception; NULL: none */
     void (*on_bulk)(void);    /**< called once, before the second batch; NULL: none */
     unsigned expired_calls;   /**< expirations of fake_arm's timer */
     unsigned routes_checks;
-    unsigned repairs;         /**< calls for the group's repairs */
+    unsigned repairs;         /**< requests to repair the group */
     bool listens;             /**< frames wake the thread */
     bool listens_for_room;    /**< ... as does room for a batch */
     bool shared;              /**< other threads use the processor */

@@ -25,7 +25,7 @@ static void note_frame(struct frames *frames, const struct rawe_bytes *pieces, u
     }
 }
 
-/* In place of a connection's. */
+/* Replaces the connection's function. */
 bool rawe_peer_send_control(struct rawe_peer *peer, uint64_t channel, const uint8_t *data,
                             size_t len_bytes)
 {
@@ -38,7 +38,7 @@ bool rawe_peer_send_control(struct rawe_peer *peer, uint64_t channel, const uint
     return true;
 }
 
-/* A process that Open MPI has not introduced has none. */
+/* A process that Open MPI has not introduced has no endpoint. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc)
 {
     mca_btl_base_endpoint_t *endpoint = &fake.endpoints[proc - fake.procs];
@@ -98,7 +98,7 @@ static bool transmit_batch(void *port, const struct rawe_frame *packet, uint32_t
     return true;
 }
 
-/** One at a time. */
+/** Receive one batch per call. */
 static unsigned receive_batch(struct rawe_port *port, unsigned budget,
                               const struct rawe_port_receiver *receiver, void *context)
 {
@@ -140,7 +140,7 @@ static int open_port(struct rawe_port **port, const struct rawe_port_config *con
     return fake.refuses_port ? rawe_port_failed(error, "socket(AF_PACKET)", EPERM) : 0;
 }
 
-/* In place of packet sockets. */
+/* Replaces the packet sockets. */
 const struct rawe_port_kind rawe_packet_port = {.open = open_port};
 
 void unit_use_module(mca_btl_rawe_module_t *module, bool loopback)

@@ -21,7 +21,7 @@
 
 #define MTU_BYTES 1500u
 #define LATENCY_NS (10 * US)
-/** A transmit queue is full when the link needs that long for it. */
+/** A transmit queue is full when the link needs this long to drain it. */
 #define QUEUE_NS (200 * US)
 #define RING_FRAMES 4096u
 #define ENDS 2u /**< ports of an interface: link, bulk */
@@ -34,7 +34,7 @@ struct packet {
     uint8_t bytes[];
 };
 
-/** A port, and what is on its way to it. */
+/** A port, and the packets in flight to it. */
 struct end {
     struct rawe_port port; /**< first */
     uint32_t waits;        /**< something has arrived */
@@ -46,10 +46,10 @@ static struct {
     struct end ends[PROCESSES][ENDS];
     uint32_t speed_mbps;
     unsigned sent;               /**< packets */
-    uint64_t free_ns[PROCESSES]; /**< when the link has sent all that it was given */
+    uint64_t free_ns[PROCESSES]; /**< when the link becomes idle */
     uint64_t stalled_until_ns;
     bool cut;
-    uint64_t answered_ns[PROCESSES]; /**< when a process last had a PONG by it; 0: never */
+    uint64_t answered_ns[PROCESSES]; /**< a process's last PONG on it; 0: never */
 } wires[RAILS_MAX];
 
 struct unit_process processes[PROCESSES];
@@ -151,7 +151,7 @@ static unsigned end_receive(struct rawe_port *port, unsigned budget,
     unsigned frames = 0;
 
     for (; budget != 0 && end->waits; budget--) {
-        struct packet *packet = end_take(end); /* the receiver may receive more of them */
+        struct packet *packet = end_take(end); /* the receiver may call this again */
         frames += packet->frames;
         if (end->bulk) {
             hand_over_batch(packet, receiver, context);
@@ -163,7 +163,7 @@ static unsigned end_receive(struct rawe_port *port, unsigned budget,
     return frames;
 }
 
-/** A packet for the other end; NULL: the transmit queue is full. */
+/** Return a packet for the other end, or NULL if the transmit queue is full. */
 static struct packet *packet_new(const struct end *from, uint32_t len_bytes)
 {
     if (wires[from->rail].free_ns[from->process] > fake_ompi.now_ns + QUEUE_NS) {
@@ -213,7 +213,7 @@ static unsigned end_transmit(void *port, const struct rawe_frame *frames, unsign
     return taken;
 }
 
-/** The device passes batches whole. */
+/** Transmit a batch as one packet. */
 static bool end_transmit_batch(void *port, const struct rawe_frame *frame, uint32_t segment_bytes)
 {
     struct packet *packet = packet_new(port, frame->len_bytes);
@@ -232,7 +232,7 @@ static void end_read_counters(struct rawe_port *port, struct rawe_port_counters 
     *counters = (struct rawe_port_counters){.frames_sent = 0};
 }
 
-/** In place of packet sockets. */
+/** Replaces the packet sockets. */
 const struct rawe_port_kind rawe_packet_port = {
     .open = end_open,
     .close = end_close,
@@ -242,7 +242,7 @@ const struct rawe_port_kind rawe_packet_port = {
     .read_counters = end_read_counters,
 };
 
-/* ---- the responder, and what waits in real time ---- */
+/* ---- the responder, and waits in real time ---- */
 
 int rawe_responder_start(struct rawe_responder **responder, struct rawe_port *wire,
                          const struct rawe_port_config *config, const uint8_t mac[RAWE_MAC_BYTES],
@@ -272,7 +272,7 @@ bool rawe_responder_shared(const struct rawe_responder *responder)
     return false;
 }
 
-/** That of the entered process, of a rail: a PONG comes at once, or not at all. */
+/** Return the entered process's watch on a rail. A PONG arrives at once or never. */
 struct rawe_watch *rawe_responder_watch(struct rawe_responder *responder,
                                         const struct rawe_ping_address *to)
 {
@@ -306,7 +306,7 @@ uint64_t rawe_watch_last_absent_ns(const struct rawe_watch *watch)
 
 bool rawe_watch_answered_from(const struct rawe_watch *watch, uint8_t mac[RAWE_MAC_BYTES])
 {
-    return false; /* from no other address */
+    return false; /* no answer from another address */
 }
 
 struct rawe_validation *rawe_responder_validate(struct rawe_responder *responder,
@@ -324,12 +324,12 @@ void mca_btl_rawe_linger(void)
 {
 }
 
-static uint8_t drawn; /**< byte */
+static uint8_t drawn; /**< last random byte */
 
 ssize_t __wrap_getrandom(void *buffer, size_t len_bytes, unsigned flags);
 int __wrap_nanosleep(const struct timespec *duration, struct timespec *left);
 
-/** Ports and keys: each run of a program is like the others. */
+/** Draw the same ports and keys in each run of a program. */
 ssize_t __wrap_getrandom(void *buffer, size_t len_bytes, unsigned flags)
 {
     for (size_t i = 0; i < len_bytes; i++) {
@@ -339,7 +339,7 @@ ssize_t __wrap_getrandom(void *buffer, size_t len_bytes, unsigned flags)
     return (ssize_t)len_bytes;
 }
 
-/** The progress thread waits whether MPI comes. It does not. */
+/** The progress thread waits for MPI to enter. MPI never does. */
 int __wrap_nanosleep(const struct timespec *duration, struct timespec *left)
 {
     return 0;
@@ -404,7 +404,7 @@ static void start(unsigned index)
     process->other->proc_name = (opal_process_name_t){.jobid = 7, .vpid = 1 - index};
 }
 
-/** What add_procs does when all paths are known. */
+/** Do what add_procs does once all paths are known. */
 static void introduce(unsigned index)
 {
     struct unit_process *process = process_enter(index);
@@ -439,7 +439,7 @@ void processes_start(const uint32_t *speeds_mbps, unsigned count)
     }
 }
 
-/** What lies on a wire is lost. */
+/** Drop the packets on a wire. */
 static void rail_clear(unsigned rail)
 {
     for (unsigned i = 0; i < PROCESSES * ENDS; i++) {

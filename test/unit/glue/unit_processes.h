@@ -1,11 +1,11 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Two processes of the whole component, joined by rails: wires in memory between their interfaces
- * of the same index. Only the ports, the responders, Open MPI and the clock are fake.
+ * Two processes that run the whole component, joined by rails: in-memory wires between interfaces
+ * with the same index. Only the ports, the responders, Open MPI and the clock are fake.
  *
- * The component's state is one global: it belongs to the entered process, while the other's is
- * saved. Only the test advances time.
+ * The component's global state belongs to the entered process; the other's state is saved. Only
+ * the test advances time.
  */
 #ifndef UNIT_PROCESSES_H
 #define UNIT_PROCESSES_H
@@ -36,17 +36,17 @@ extern unsigned rails;
 /** Each wire loses one in this many packets; 0: none. */
 extern unsigned rails_lose_each;
 
-/** Start both with one module per rail, and introduce them to each other. */
+/** Start both processes with one module per rail, and introduce them to each other. */
 void processes_start(const uint32_t *speeds_mbps, unsigned count);
-/** Finalize both; packets on the wires are lost. */
+/** Finalize both processes; packets on the wires are lost. */
 void processes_stop(void);
 /**
- * Let this process make all calls of the component from now on. Must not be called in a callback.
+ * Make all calls to the component as this process from now on. Must not be called in a callback.
  */
 struct unit_process *process_enter(unsigned index);
 /** Call progress as Open MPI does. */
 void process_progress(void);
-/** Let the progress thread serve each module, as while the program is outside MPI. */
+/** Run the progress thread once for each module, as if the program were outside MPI. */
 void process_serve(const struct unit_process *process);
 
 void time_pass(uint64_t duration_ns);
