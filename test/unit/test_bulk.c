@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of how rawe_packet receives batches: ring and queue are the test's own, and packets lie
- * there as the kernel leaves them.
+ * Tests of how rawe_packet receives batches. The test provides the ring and queue, and fills them
+ * with packets as the kernel does.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,26 +15,26 @@
 
 #define SLOTS 4u
 #define SLOT_BYTES 2048u
-/** Where the Ethernet header lies in a slot. */
+/** Offset of the Ethernet header in a slot. */
 #define FRAME_AT 96u
-/** Bytes of a packet that a slot holds. */
+/** Bytes of a packet that fit a slot. */
 #define SLOT_DATA_BYTES 1510u
 #define HEAD_BYTES RAWE_ENVELOPE_HEAD_BYTES
 #define DATA_BYTES_MAX 40000u
 
 static struct rawe_packet bulk, middle;
 static int far_fd;
-static unsigned filled; /**< slots, since the last reception */
+static unsigned filled; /**< slots filled since the last reception */
 static uint8_t memory[DATA_BYTES_MAX];
-static bool use_memory; /**< where place() says */
+static bool use_memory; /**< place() returns `memory` */
 static unsigned places;
 
-/** Data that was handed up. */
+/** Packets that were handed up. */
 static struct {
     uint8_t tag; /**< first byte of its batch header */
     const uint8_t *data;
     size_t data_bytes;
-    bool right; /**< its data is what was sent */
+    bool right; /**< its data is intact */
 } packets[SLOTS];
 static unsigned packet_count;
 
@@ -64,7 +64,7 @@ static void set_up(void)
     places = 0;
 }
 
-/** Give the bulk port a middle one. */
+/** Add a middle port to the bulk port. */
 static void set_up_middle(void)
 {
     uint8_t *slots = calloc(SLOTS, SLOT_BYTES);
@@ -142,21 +142,21 @@ static unsigned receive(unsigned budget)
     return rawe_port_receive(&bulk.port, budget, &receiver, &bulk);
 }
 
-/** How the kernel leaves a packet. */
+/** A packet, and the state in which the kernel leaves it. */
 struct arrival {
     uint8_t tag;
     size_t data_bytes;
     uint16_t gso_size;
-    int ip_lie;        /**< is added to the length in the IPv4 header */
-    size_t pad_bytes;  /**< behind the packet, as of short Ethernet frames */
+    int ip_lie;        /**< added to the length in the IPv4 header */
+    size_t pad_bytes;  /**< padding after the packet, as in short Ethernet frames */
     bool not_queued;   /**< the queue had no room */
-    bool other_queued; /**< the queue has another one */
-    bool unverified;   /**< neither NIC nor kernel has looked at its checksum, which is right */
-    size_t changed_at; /**< of this byte behind the Ethernet header... */
-    uint8_t change;    /**< ... these bits have changed after that; 0: none */
+    bool other_queued; /**< the queue has another packet instead */
+    bool unverified;   /**< neither NIC nor kernel has verified the correct checksum */
+    size_t changed_at; /**< in this byte after the Ethernet header ... */
+    uint8_t change;    /**< ... these bits are flipped afterwards; 0: none */
 };
 
-/** Make the checksums right of a packet behind an envelope's virtio_net_hdr. */
+/** Fill in the checksums of a packet that follows an envelope's virtio_net_hdr. */
 static void seal(uint8_t *packet, size_t ip_bytes, size_t data_bytes)
 {
     uint8_t *ip = packet + RAWE_ETH_HEADER_BYTES, *tcp = packet + RAWE_FILTER_BULK_OFFSET;
@@ -230,7 +230,7 @@ static void assert_handed_up(uint8_t tag, size_t data_bytes)
     assert_true(packets[0].right);
 }
 
-/** The next frame is received: slots and queue are in step. */
+/** Assert that the next frame is received: slots and queue are in step. */
 static void assert_goes_on(void)
 {
     arrive((struct arrival){.tag = 77, .data_bytes = 9000, .gso_size = 1000});
@@ -255,7 +255,7 @@ TEST(rawe_packet_receive__all_of_a_packet_and_nothing_else)
         unsigned frames, places;
         bool in_place;
     } cases[] = {
-        {{.tag = 1, .data_bytes = 1000}, 1, 0, false}, /* fits its slot */
+        {{.tag = 1, .data_bytes = 1000}, 1, 0, false}, /* fits the slot */
         {{.tag = 2, .data_bytes = 3, .pad_bytes = 20}, 1, 0, false},
         {{.tag = 3, .data_bytes = 3000, .pad_bytes = 4}, 1, 1, false},
         {{.tag = 4, .data_bytes = 2801, .gso_size = 1400}, 3, 1, false},
@@ -314,19 +314,19 @@ TEST(rawe_packet_receive__shorter_than_its_headers)
     assert_goes_on();
 }
 
-/** It is dropped, and leaves nothing in the queue. */
+/** Such a packet is dropped, and nothing of it stays in the queue. */
 TEST(rawe_packet_receive__not_what_contradicts_itself_or_the_queue)
 {
     static const struct {
         struct arrival arrival;
         unsigned drops;
     } cases[] = {
-        /* Longer or shorter by its own words than it is. */
+        /* The length in the header is too long or too short. */
         {{.tag = 1, .data_bytes = 1000, .ip_lie = 1}, 0},
         {{.tag = 2, .data_bytes = 20, .ip_lie = -21}, 0},
         {{.tag = 3, .data_bytes = 3000, .gso_size = 1000, .ip_lie = 1}, 0},
         {{.tag = 4, .data_bytes = 3000, .gso_size = 1000, .ip_lie = -3001}, 0},
-        /* The queue has another packet; had no room for it. */
+        /* The queue has another packet, or had no room for this one. */
         {{.tag = 5, .data_bytes = 3000, .gso_size = 1000, .other_queued = true}, 1},
         {{.tag = 6, .data_bytes = 3000, .gso_size = 1000, .not_queued = true}, 1},
     };
@@ -345,7 +345,7 @@ TEST(rawe_packet_receive__not_what_contradicts_itself_or_the_queue)
     }
 }
 
-/** In a slot, or in the queue; received at once, or beside another packet. */
+/** Lengths that fit a slot, and lengths that need the queue. */
 static const size_t sizes[] = {1, 100, 1001, 3000, 20000};
 
 TEST(rawe_packet_receive__verifies_what_neither_nic_nor_kernel_has)
@@ -356,11 +356,11 @@ TEST(rawe_packet_receive__verifies_what_neither_nic_nor_kernel_has)
         arrive((struct arrival){.tag = 9, .data_bytes = sizes[i], .unverified = true});
         assert_int_equal(receive(8), 1);
         assert_handed_up(9, sizes[i]);
-        assert_int_equal(places, 0); /* that is known too late */
+        assert_int_equal(places, 0); /* it must be verified before it is placed */
     }
 }
 
-/** Whatever has changed: headers, data, the checksum itself. Nothing of it goes anywhere. */
+/** A change in headers, data or the checksum itself drops the packet; nothing of it is copied. */
 TEST(rawe_packet_receive__drops_what_was_changed)
 {
     uint64_t damaged = 0;
@@ -388,25 +388,25 @@ TEST(rawe_packet_receive__drops_what_was_changed)
     assert_int_equal(counters.ring_drops, 0);
 }
 
-/** What NIC or kernel has verified is not looked at again: its checksum may be of another length. */
+/** Verified packets are not checked again: after GRO the checksum may be for another length. */
 TEST(rawe_packet_receive__trusts_nic_and_kernel)
 {
     arrive((struct arrival){.tag = 9,
                             .data_bytes = 3000,
                             .gso_size = 1000,
                             .changed_at = 20 + 16,
-                            .change = 1}); /* of the checksum */
+                            .change = 1}); /* a bit of the checksum */
     assert_int_equal(receive(8), 3);
     assert_handed_up(9, 3000);
     arrive((struct arrival){.tag = 9, .data_bytes = 900, .changed_at = 20 + 16, .change = 1});
     assert_int_equal(receive(8), 1);
     assert_handed_up(9, 900);
-    /* An IPv4 header counts all the same: the kernel looks at each. */
+    /* The IPv4 header is still checked, because the kernel checks each one. */
     arrive((struct arrival){.tag = 9, .data_bytes = 900, .changed_at = 3, .change = 8});
     assert_int_equal(receive(8), 0);
 }
 
-/** What two rings have is received in the order in which it came: tp_sec, then tp_nsec. */
+/** Packets from two rings are received in order of arrival: by tp_sec, then tp_nsec. */
 TEST(rawe_packet_receive__two_rings_in_order)
 {
     static const struct {
@@ -446,7 +446,7 @@ TEST(rawe_packet_receive__something_beside)
     assert_goes_on();
 }
 
-/** Its filter lets no such packet through: it would not be in the queue of the bulk port. */
+/** The middle port's filter passes no such packet: it would not be in the bulk port's queue. */
 TEST(rawe_packet_receive__too_long_beside)
 {
     struct rawe_port_counters counters;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_fanout's program: which member it selects. How the kernel runs it:
- * test/lab/link/test_fanout.c.
+ * Tests of rawe_fanout's program: which member it selects. test/lab/link/test_fanout.c tests it in
+ * the kernel.
  */
 #include "linux/host/rawe_host_group.h"
 #include "base/rawe_wire.h"
@@ -59,7 +59,7 @@ TEST(program__finds_each_key_in_few_steps)
 
     for (unsigned count = 1; count <= KEYS_MAX; count++) {
         for (unsigned i = 0; i < count; i++) {
-            /* Over the whole range, the ends included; places in no order. */
+            /* Keys cover the whole range, including both ends; places are not in order. */
             places[i].key = count == 1 ? 77 : (uint32_t)((uint64_t)UINT32_MAX * i / (count - 1));
             places[i].place = i * 7 % count;
         }
@@ -110,7 +110,7 @@ TEST(member__has_the_keys_of_its_frames)
     assert_false(rawe_fanout_compatible(&link, &responder));
 }
 
-/** Read the key where the program does; `packet` begins after the Ethernet header. */
+/** Read the key that the program reads; `packet` begins after the Ethernet header. */
 static uint32_t key_in(const uint8_t *packet, enum rawe_port_use use)
 {
     const uint8_t *at = packet + rawe_filter_key_offset(use);

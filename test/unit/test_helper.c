@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_helper: what becomes of each answer, and that the process notices nothing of the
- * program that is started. That is this program itself, which then answers as the request's key
- * says. The real one: test_socket_helper.c, test/lab/tests/test_privilege.py.
+ * Tests of rawe_helper: its handling of each answer, and that the process does not notice the
+ * started program. That is this program again, answering as the request's key says. For the real
+ * helper, see test_socket_helper.c and test/lab/tests/test_privilege.py.
  */
 #define _GNU_SOURCE
 
@@ -26,9 +26,9 @@
 #include "unit_descriptors.h"
 
 #define SELF "/proc/self/exe"
-/** Holds a byte for each helper that grants four. */
+/** Holds one byte per started helper that grants four. */
 #define STARTED_FILE "/tmp/rawe-test-helper-started-%u"
-/** Exists until a helper that is to fail has been started. */
+/** Exists until the helper that fails has been started. */
 #define FIRST_FILE "/tmp/rawe-test-helper-first-%u"
 #define PATIENCE_MS 30000
 #define THREADS 8u
@@ -46,15 +46,15 @@ enum conduct {
     ANSWER_SHORT,
     END,
     WAIT,
-    GRANT_FOUR, /**< one after the other, as the real one does */
-    FAIL_FIRST, /**< the first helper of a test ends without an answer, the next grants */
+    GRANT_FOUR, /**< one after the other, like the real helper */
+    FAIL_FIRST, /**< a test's first helper ends without an answer, the next one grants */
 };
 
 /* ---- in the started program ---- */
 
 extern char **environ;
 
-/** Returns true if it has one descriptor, blocked signals and no environment. */
+/** Returns true if this process has one descriptor, blocked signals and no environment. */
 static bool is_alone(void)
 {
     sigset_t mask;
@@ -83,7 +83,7 @@ static void send_answer(struct rawe_helper_answer answer, size_t answer_bytes, u
     (void)sendmsg(STDIN_FILENO, &message, MSG_NOSIGNAL);
 }
 
-/** Return the path of a file of the test whose process is `owner`. */
+/** Return the path of a file that belongs to the test in process `owner`. */
 static const char *file_of(const char *format, uint32_t owner)
 {
     static char path[PATH_MAX];
@@ -169,7 +169,7 @@ static int act(void)
 /* ---- in the test ---- */
 
 #ifdef __SANITIZE_THREAD__
-/** The thread sanitizer takes the helper's start for a fork, after which it wants no threads. */
+/** The thread sanitizer mistakes the helper's start for a fork, and allows no threads after one. */
 const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
@@ -182,7 +182,7 @@ static struct rawe_helper_request request_for(enum conduct conduct)
     return (struct rawe_helper_request){.version = RAWE_HELPER_VERSION, .key = (uint32_t)conduct};
 }
 
-/** Nothing is granted, for a reason that contains `words`; nothing stays open. */
+/** Assert that nothing is granted, for a reason that contains `words`, and nothing stays open. */
 static void check_refused(const char *path, enum conduct conduct, int timeout_ms, int code,
                           const char *words)
 {
@@ -196,7 +196,7 @@ static void check_refused(const char *path, enum conduct conduct, int timeout_ms
     assert_int_equal(unit_open_descriptors(), before);
 }
 
-/** This program again, started as the helper: the C library hands a constructor main's arguments. */
+/** Act as the helper if started as one: the C library passes main's arguments to constructors. */
 __attribute__((constructor)) static void act_as_helper(int argc, char **argv)
 {
     if (argc == 1 && strcmp(argv[0], "rawe-socket-helper") == 0) {
@@ -221,7 +221,7 @@ TEST(ask__returns_the_granted_descriptor)
     assert_int_equal(unit_open_descriptors(), before);
 }
 
-/** Ask for some sockets that are granted; each was granted by a helper, whose number is noted. */
+/** Request more sockets than one helper grants; the file's size counts the started helpers. */
 TEST(ask__one_helper_grants_several)
 {
     struct rawe_helper_request request = request_for(GRANT_FOUR);
@@ -238,12 +238,12 @@ TEST(ask__one_helper_grants_several)
         assert_int_equal(started.st_size, i < RAWE_HELPER_SOCKETS_MAX ? 1 : 2);
     }
     rawe_helper_hang_up();
-    rawe_helper_hang_up(); /* again: nothing */
+    rawe_helper_hang_up(); /* the second call does nothing */
     assert_int_equal(unit_open_descriptors(), before);
     assert_int_equal(unlink(file_of(STARTED_FILE, request.ping_key)), 0);
 }
 
-/** As when all ranks of a host start at once, and processes are scarce. */
+/** Happens when all ranks of a host start at once and the process limit is reached. */
 TEST(open__tries_again_when_a_helper_fails)
 {
     const struct rawe_port_config config = {
@@ -266,7 +266,7 @@ TEST(open__tries_again_when_a_helper_fails)
     rawe_helper_hang_up();
 }
 
-/** As when a socket is opened again by the service thread: a helper that hangs does not stop it. */
+/** The service thread reopens sockets this way: a hanging helper must not block it. */
 TEST(open__of_a_caller_that_comes_again_does_not_wait_long)
 {
     const struct rawe_port_config config = {.use = RAWE_PORT_RESPONDER,
@@ -320,7 +320,7 @@ static void count_child(int number)
     children_ended++;
 }
 
-/** A program that handles SIGCHLD, or waits for any child, must not meet the helper. */
+/** A program that handles SIGCHLD or waits for any child must not see the helper. */
 TEST(ask__is_not_noticed_by_the_program)
 {
     const struct sigaction count = {.sa_handler = count_child};
@@ -342,7 +342,7 @@ TEST(ask__is_not_noticed_by_the_program)
     assert_int_equal(sigaction(SIGCHLD, &before, NULL), 0);
 }
 
-/** A child of the program's own stays for the program to wait for. */
+/** The program's own children are left for it to wait for. */
 TEST(ask__leaves_other_children_alone)
 {
     int status;
@@ -397,11 +397,11 @@ TEST(ask__from_many_threads_at_once)
     }
 }
 
-/** OpenMP and Fortran programs have that much of it, at the expense of each thread's stack. */
+/** OpenMP and Fortran programs use this much, at the expense of each thread's stack. */
 static __thread char thread_local_storage[100 << 10];
 
 struct asking {
-    struct rawe_service_source source; /**< first: a pointer to it is one to the whole */
+    struct rawe_service_source source; /**< must be first: cast back from it */
     bool asked;                        /**< atomic */
     int fd;
 };

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of choosing interfaces: classification and selection, on a made-up host; and of hearing of
- * changes, on this one.
+ * Tests of choosing interfaces: classification and selection on a made-up host, and notification of
+ * changes on the real one.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "../../opal/mca/btl/rawe/linux/sys/rawe_interface.h"
 #include "unit_test.h"
 
-/** Indices into the made-up host's interfaces, which are also their kernel indices. */
+/** Indices of the made-up host's interfaces, also used as kernel indices. */
 enum { LO, ETH0, ETH1, ETH2, BOND0, BR0, VETH7, IB0, COUNT };
 
 static struct rawe_interface host[COUNT];
@@ -46,7 +46,7 @@ static void add(unsigned index, const char *name, const char *kind, const char *
 }
 
 /**
- * lo; two NICs; one that is down; a bond and, as its member, eth1; a bridge; a container's veth.
+ * Create lo, NICs (eth1 in a bond, eth2 down), the bond, a bridge and a container's veth.
  */
 static void set_up(void)
 {
@@ -61,7 +61,7 @@ static void set_up(void)
     memcpy(host[BOND0].mac, host[ETH1].mac, 6);
 }
 
-/** Select, and check that exactly the named interfaces are in front, in order, and what is unknown. */
+/** Select; assert that the named interfaces come first, in order, and which entry is unknown. */
 static void expect_unknown(const char *include, const char *exclude, const char *names,
                            const char *unknown_entry)
 {
@@ -79,7 +79,7 @@ static void expect_unknown(const char *include, const char *exclude, const char 
         }
         seen |= 1u << host[i].index;
     }
-    /* Moving lost none and doubled none. */
+    /* None was lost or duplicated. */
     assert_int_equal(seen, (1u << COUNT) - 1);
     assert_string_equal(chosen, names);
     assert_string_equal(unknown, unknown_entry);
@@ -108,11 +108,11 @@ TEST(rawe_interface_classify__by_kind_and_membership)
         {"docker0", "", "", false, true, false},
         {"bond0", "bond", "", true, false, false},
         {"eth0.7", "vlan", "", true, false, false},
-        /* In a container it is all there is. */
+        /* A container may have no other interface. */
         {"eth0", "veth", "", true, true, false},
         {"eth0", "veth", "", false, false, false},
         {"eth0", "macvlan", "", false, false, false},
-        /* A member has no traffic of its own, but that of a VRF. */
+        /* A member carries no traffic of its own, except a VRF's. */
         {"eth0", "", "bridge", true, true, true},
         {"eth0", "", "vrf", true, false, false},
     };
@@ -155,7 +155,7 @@ TEST(rawe_interface_select__patterns_choose_what_works)
     expect("b*", NULL, "bond0 br0");
     set_up();
     expect("*", NULL, "eth0 bond0 br0 veth7");
-    /* It matches something, so it is known, though nothing of it works. */
+    /* The pattern matches an interface, so it is known, but none of them works. */
     expect("ib*", NULL, "");
     expect("eth0*", NULL, "eth0");
 }
@@ -165,7 +165,7 @@ TEST(rawe_interface_select__mac_addresses)
     expect("02:ab:00:00:00:01", NULL, "eth0");
     expect("02-AB-00-00-00-03", NULL, "eth2");
     set_up();
-    /* The bond and its member have this one. */
+    /* The bond and its member share this MAC. */
     expect("02:AB:00:00:00:02", NULL, "bond0");
     expect_unknown("02:ab:00:00:00:99", NULL, "", "02:ab:00:00:00:99");
     expect_unknown("02:ab-00:00:00:01", NULL, "", "02:ab-00:00:00:01");
@@ -184,7 +184,7 @@ TEST(rawe_interface_select__subnets)
     expect("127.0.0.0/8", NULL, "lo");
     set_up();
     expect("0.0.0.0/0", NULL, "lo eth0 br0");
-    /* Its only interface is down. */
+    /* The subnet's only interface is down. */
     expect("10.9.0.0/24", NULL, "");
 }
 
@@ -225,7 +225,7 @@ TEST(rawe_interface_select__exclude)
     set_up();
     expect(NULL, "02:ab:00:00:00:01", "bond0");
     set_up();
-    /* Excluding something does not bring in what is excluded by default. */
+    /* An exclude list does not add interfaces that are excluded by default. */
     expect(NULL, "lo", "eth0 bond0");
     expect("eth0,bond0", "eth0", "bond0");
 }
@@ -297,7 +297,7 @@ TEST(rawe_interface_is_back__under_another_index_only)
     now.up = false;
     assert_false(rawe_interface_is_back(&lost, &now));
     now.up = true;
-    now.mac[5] = 2; /* peers would not find it */
+    now.mac[5] = 2; /* peers would not reach it */
     assert_false(rawe_interface_is_back(&lost, &now));
     now.mac[5] = 1;
     strcpy(now.name, "eth2");
@@ -307,7 +307,7 @@ TEST(rawe_interface_is_back__under_another_index_only)
     assert_false(rawe_interface_is_back(&lost, &now));
 }
 
-static unsigned refused; /**< sockets, from now on; atomic */
+static unsigned refused; /**< number of sockets still to refuse; atomic */
 
 int __real_socket(int domain, int type, int protocol);
 int __wrap_socket(int domain, int type, int protocol);
@@ -324,7 +324,7 @@ int __wrap_socket(int domain, int type, int protocol)
     return __real_socket(domain, type, protocol);
 }
 
-/** rawe_carrier_fn: there are no descriptors the first time, nor for what comes next. */
+/** rawe_carrier_fn: fails the first time for want of descriptors; so do the next two sockets. */
 static bool changed(void *context, const struct rawe_interface *interface)
 {
     unsigned *calls = context;

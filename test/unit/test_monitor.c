@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_monitor: which client gets which answer, and when.
+ * Tests of rawe_monitor: which answer a client gets, and when.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -20,8 +20,8 @@
 
 static struct rawe_service *service;
 static struct rawe_monitor *monitor;
-static char name[NAME_BYTES]; /**< of its socket, without the 0 in front */
-static unsigned described;    /**< atomic */
+static char name[NAME_BYTES]; /**< of its socket, without the leading 0 */
+static unsigned described;    /**< number of calls; atomic */
 
 static char *describe(void *context)
 {
@@ -29,7 +29,7 @@ static char *describe(void *context)
     return context == NULL ? NULL : strdup(context);
 }
 
-/** All of /proc/net/unix. To be freed. */
+/** Return the content of /proc/net/unix; the caller frees it. */
 static char *list_sockets(void)
 {
     FILE *file = fopen("/proc/net/unix", "re");
@@ -42,7 +42,7 @@ static char *list_sockets(void)
     return text;
 }
 
-/** Find `name` as a tool would, among those of jobs on this machine, which were there before. */
+/** Find `name` as a tool would, ignoring the sockets of other jobs, which are in `before`. */
 static void find_name(const char *before)
 {
     char *now = list_sockets(), *line = now;
@@ -85,7 +85,7 @@ static void tear_down(void)
     rawe_service_stop(service);
 }
 
-/** Returns true when a process listens under that name. */
+/** Returns true if a process listens on `name`. */
 static bool connect_to_it(int fd)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -95,7 +95,7 @@ static bool connect_to_it(int fd)
     return connect(fd, (const struct sockaddr *)&address, (socklen_t)bytes) == 0;
 }
 
-/** Returns whether this text is received, the title in front, and then the end. */
+/** Returns true if the title, this text and then end of file are received. */
 static bool receives(int fd, const char *text)
 {
     struct pollfd wait = {.fd = fd, .events = POLLIN};
@@ -123,7 +123,7 @@ TEST(answer__is_the_description)
 
     open_monitor(text);
     assert_int_equal(described, 0);
-    for (unsigned i = 0; i < 20; i++) { /* more than are answered without a pause */
+    for (unsigned i = 0; i < 20; i++) { /* more requests than are answered without a pause */
         assert_true(answers(text));
     }
     assert_int_equal(described, 20);

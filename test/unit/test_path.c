@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of path discovery, step by step. Whole networks: test/sim/path.
+ * Tests of path discovery, step by step. For whole networks, see test/sim/path.
  */
 #include "linux/probe/rawe_path.h"
 #include "unit_test.h"
@@ -14,7 +14,7 @@ static struct rawe_path_search search;
 static struct rawe_path paths[8];
 static uint64_t now_ns;
 
-/** One path of this MTU, nothing else known of it. */
+/** Begin a search with one path of this MTU, about which nothing else is known. */
 static void begin_one(uint32_t mtu_bytes)
 {
     paths[0] = (struct rawe_path){.mtu_bytes = mtu_bytes};
@@ -22,7 +22,7 @@ static void begin_one(uint32_t mtu_bytes)
     rawe_path_search_begin(&search, paths, 1, 100, now_ns, 10 * SECOND);
 }
 
-/** Go on to the next pass; the MTUs it sends for path 0, at most `most`. Returns their number. */
+/** Run the next pass; store the MTUs probed on path 0, at most `most`. Returns their number. */
 static unsigned pass(uint32_t *mtus, unsigned most)
 {
     struct rawe_path_ping ping;
@@ -39,7 +39,7 @@ static unsigned pass(uint32_t *mtus, unsigned most)
     return count;
 }
 
-/** Let passes go by until the search is over; only probes that fit `carries` are answered. */
+/** Run passes until the search ends; only probes that fit `carries` are answered. */
 static void run(uint32_t carries)
 {
     struct rawe_path_ping ping;
@@ -160,13 +160,13 @@ TEST(search__sizes_below_one_that_passed_are_not_asked)
     now_ns = search.wake_ns;
     assert_int_equal(pass(mtus, 32), 6);
     assert_int_equal(mtus[5], 4074);
-    /* An answer that comes late counts. */
+    /* A late answer counts. */
     rawe_path_search_answered(&search, 0, 9000);
     assert_false(rawe_path_search_advance(&search, now_ns));
     assert_int_equal(paths[0].mtu_passed_bytes, 9000);
 }
 
-/** A suspended job goes on with the time that it had left, but for 50 ms. */
+/** A resumed job has the time it had left before it was suspended, minus 50 ms. */
 TEST(search__an_own_pause_is_no_silence)
 {
     uint32_t mtus[4];

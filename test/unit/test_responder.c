@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_responder over a port in memory: a kind of its own, which needs no privilege. Over
- * packet sockets: test/lab/link/test_responder.c.
+ * Tests of rawe_responder over an in-memory kind of port, which needs no privilege. For tests over
+ * packet sockets, see test/lab/link/test_responder.c.
  */
 #include <pthread.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 #define PEER_KEY 0x22222222u
 #define PEER_PORT 22u
 
-/** Frames that wait, in order, and what was sent. */
+/** Received frames in order, and a record of sent ones. */
 static struct memory_port {
     struct rawe_port port; /**< first */
     pthread_mutex_t lock;
@@ -27,11 +27,11 @@ static struct memory_port {
     unsigned first;
     uint8_t frames[FRAMES][FRAME_BYTES];
     unsigned sent;
-    struct rawe_header last; /**< header of the last frame that was sent */
+    struct rawe_header last; /**< header of the last frame sent */
     uint8_t last_to[RAWE_MAC_BYTES], last_from[RAWE_MAC_BYTES];
 } memory = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static uint64_t token = 5; /**< in frames that arrive; once a PING was sent, its token */
+static uint64_t token = 5; /**< of arriving frames; after a PING is sent, its token */
 
 static const uint8_t own_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
 static const uint8_t peer_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 2};
@@ -69,7 +69,7 @@ static unsigned memory_receive(struct rawe_port *port, unsigned budget,
         receiver->frame(context, frame, FRAME_BYTES);
     }
     if (memory.waiting > 0) {
-        (void)eventfd_write(port->fd, 1); /* readable for as long as one waits */
+        (void)eventfd_write(port->fd, 1); /* readable while a frame is queued */
     }
     pthread_mutex_unlock(&memory.lock);
     return received;
@@ -131,7 +131,7 @@ static void tear_down(void)
     rawe_service_stop(service);
 }
 
-/** Append `count` frames of a type that come from an address, with the lock held. */
+/** Append `count` frames of a type from an address, with the lock held. */
 static void append(const uint8_t mac[RAWE_MAC_BYTES], uint8_t type, unsigned count)
 {
     const struct rawe_header header = {
@@ -174,7 +174,7 @@ static void await_handled(uint64_t frames)
         const struct rawe_responder_counters now = counters();
         if (now.pings_answered + now.probes_seen + now.pongs_unknown + now.pongs_matched ==
             frames) {
-            pthread_mutex_lock(&memory.lock); /* then the frames sent can be read */
+            pthread_mutex_lock(&memory.lock); /* so that the record of sent frames is complete */
             pthread_mutex_unlock(&memory.lock);
             return;
         }
@@ -248,7 +248,7 @@ TEST(rawe_watch_answered_from__the_newest_answer)
     rawe_responder_unwatch(responder, watch);
 }
 
-static uint64_t answered_before; /**< PINGs, when the duty heard of a PROBE; atomic */
+static uint64_t answered_before; /**< PINGs answered before the duty saw a PROBE; atomic */
 
 /** rawe_responder_duty.service */
 static int note_answered(void *context, bool asked)
@@ -259,7 +259,7 @@ static int note_answered(void *context, bool asked)
     return -1;
 }
 
-/** They wait for their answers elsewhere. */
+/** Not all PINGs are answered before a PROBE that arrives behind them. */
 TEST_WITH(unit_no_fixture, rawe_responder__a_flood_of_pings_delays_no_probe)
 {
     const struct rawe_responder_duty duty = {.service = note_answered};
@@ -276,8 +276,8 @@ TEST_WITH(unit_no_fixture, rawe_responder__a_flood_of_pings_delays_no_probe)
     tear_down();
 }
 
-static const struct rawe_responder *seen; /**< by its duty, the first time */
-static bool called = true;                /**< the duty was; atomic */
+static const struct rawe_responder *seen; /**< responder at the duty's first call */
+static bool called = true;                /**< the duty was called; atomic */
 
 /** rawe_responder_duty.service */
 static int see(void *context, bool asked)
@@ -294,7 +294,7 @@ int __real_rawe_service_add(struct rawe_service *to, struct rawe_service_source 
 int __wrap_rawe_service_add(struct rawe_service *to, struct rawe_service_source *source,
                             struct rawe_port_error *error);
 
-/** The thread is faster than its caller, if there is a duty. */
+/** If there is a duty, let the thread call it before the caller goes on. */
 int __wrap_rawe_service_add(struct rawe_service *to, struct rawe_service_source *source,
                             struct rawe_port_error *error)
 {
@@ -306,7 +306,7 @@ int __wrap_rawe_service_add(struct rawe_service *to, struct rawe_service_source 
     return status;
 }
 
-/** Peers know the address from an earlier life of MPI, and may ask at once. */
+/** Peers know the address from an earlier life of MPI, and may send a PROBE at once. */
 TEST_WITH(unit_no_fixture, rawe_responder_start__its_duty_may_use_it_from_the_first_call_on)
 {
     const struct rawe_responder_duty duty = {.service = see};

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_ring_share: how large rings are by default. Dividing and using them needs a socket:
+ * Tests of rawe_ring_share: the default size of rings. Dividing and using them needs a socket: see
  * test/lab/link/test_link.c.
  */
 #include "linux/packet/rawe_ring.h"
@@ -11,7 +11,7 @@
 #define MIB (1024 * KIB)
 #define GIB (1024 * MIB)
 
-/** All memory of a module's sockets: its own ring, the two of bulk, the responder's. */
+/** Return the ring memory of a module: its own ring, two for bulk, and the responder's. */
 static uint64_t all_rings(uint64_t ring_bytes, unsigned processes, unsigned links)
 {
     return (ring_bytes + ring_bytes / 4 * 2 + RAWE_RING_RESPONDER_BYTES) * processes * links;
@@ -46,7 +46,7 @@ TEST(share__all_together_have_five_percent)
                 assert_true(all_rings(bytes, processes, 2) <= memory / 20);
             }
             if (bytes > 256 * KIB && bytes < 16 * MIB) {
-                /* ... and they use it. */
+                /* ... and use most of it. */
                 assert_true(all_rings(bytes, processes, 2) > memory / 20 * 9 / 10);
             }
         }

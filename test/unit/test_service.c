@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_service: what makes the thread serve a source, and what no longer does.
+ * Tests of rawe_service: when the thread serves a source, and when it stops serving one.
  */
 #define _GNU_SOURCE
 
@@ -16,14 +16,14 @@
 #include "linux/sys/rawe_service.h"
 #include "unit_test.h"
 
-/** A source that counts its calls, and reads what there is. */
+/** A source that counts its calls and reads all input. */
 struct counter {
-    struct rawe_service_source source; /**< first */
+    struct rawe_service_source source; /**< must be first */
     unsigned calls;                    /**< atomic */
-    unsigned readable_calls;           /**< atomic: with POLLIN */
-    int rest_ms;                       /**< what it returns */
-    bool reads_nothing;                /**< deaf from the first call on, without reading */
-    int listens;                       /**< to this descriptor, from the next call on; -1: none */
+    unsigned readable_calls;           /**< calls with POLLIN; atomic */
+    int rest_ms;                       /**< its return value */
+    bool reads_nothing;                /**< goes deaf at the first call, without reading */
+    int listens;                       /**< descriptor to use from the next call on; -1: none */
 };
 
 static int serve(struct rawe_service_source *source, short events)
@@ -52,7 +52,7 @@ static unsigned load(const unsigned *value)
     return __atomic_load_n(value, __ATOMIC_SEQ_CST);
 }
 
-/** Wait, ten seconds at most, until a count has reached `least`. */
+/** Wait for at most ten seconds until a count reaches `least`. */
 static void await(const unsigned *value, unsigned least)
 {
     for (unsigned waited_ms = 0; load(value) < least && waited_ms < 10000; waited_ms++) {
@@ -71,7 +71,7 @@ static struct rawe_service *start(void)
 }
 
 static struct rawe_service *service;
-static int ends[2]; /**< joined to each other */
+static int ends[2]; /**< a socket pair */
 
 static void set_up(void)
 {
@@ -101,7 +101,7 @@ static struct counter counter_of(int fd, int rest_ms)
         .source = {.serve = serve, .fd = fd}, .rest_ms = rest_ms, .listens = -1};
 }
 
-/** Wake a source and wait: the thread has then been through all of its sources since the call. */
+/** Wake a source and wait until the thread has visited all of its sources since the call. */
 static void pass_a_round(struct counter *other)
 {
     const unsigned before = load(&other->calls);
@@ -153,7 +153,7 @@ TEST(listen__it_is_served_for_that_descriptor_until_it_listens_no_more)
     assert_int_equal(load(&one.readable_calls), 0);
     __atomic_store_n(&one.listens, ends[0], __ATOMIC_SEQ_CST);
     rawe_service_wake(&one.source, 0);
-    await(&one.readable_calls, 2); /* nothing is read */
+    await(&one.readable_calls, 2); /* the source reads nothing */
     __atomic_store_n(&one.listens, -1, __ATOMIC_SEQ_CST);
     pass_a_round(&other);
     const unsigned calls = load(&one.readable_calls);
@@ -162,7 +162,7 @@ TEST(listen__it_is_served_for_that_descriptor_until_it_listens_no_more)
     __atomic_store_n(&one.listens, ends[0], __ATOMIC_SEQ_CST);
     rawe_service_wake(&one.source, 0);
     await(&one.readable_calls, calls + 1);
-    rawe_service_remove(&one.source); /* the thread uses none of it from here on */
+    rawe_service_remove(&one.source); /* the thread does not use it after this */
     pass_a_round(&other);
     rawe_service_remove(&other.source);
 }
@@ -177,11 +177,11 @@ TEST(wake__after_some_time_or_before)
     const unsigned calls = load(&one.calls);
     const uint64_t before_ns = rawe_port_clock_ns();
     rawe_service_wake(&one.source, 50000);
-    rawe_service_wake(&other.source, 1000000000); /* us: does not put the other off */
+    rawe_service_wake(&other.source, 1000000000); /* in us: does not delay the other one */
     await(&one.calls, calls + 1);
     assert_true(rawe_port_clock_ns() - before_ns >= 50000000);
     rawe_service_wake(&one.source, 1000000000);
-    rawe_service_wake(&other.source, 500); /* comes first, and serves both */
+    rawe_service_wake(&other.source, 500); /* due first, and serves both */
     await(&one.calls, calls + 2);
     rawe_service_remove(&one.source);
     rawe_service_remove(&other.source);
@@ -191,7 +191,7 @@ TEST(wake__after_some_time_or_before)
 TEST(serve__a_deaf_source_is_not_called_for_its_descriptor)
 {
     struct counter deaf = counter_of(ends[0], -1), other = counter_of(-1, -1);
-    /* The thread reads it. */
+    /* Read by the thread. */
     // cppcheck-suppress unreadVariable
     deaf.reads_nothing = true;
     add(&deaf);
@@ -223,18 +223,18 @@ TEST(remove__neither_source_nor_descriptor_are_used_any_more)
         rawe_service_wake(&one.source, 0);
         pass_a_round(&other);
         assert_int_equal(load(&one.calls), calls);
-        /* Nothing else holds the file: closing it is seen at the other end at once. */
+        /* Nothing else holds the file, so the other end sees at once that it is closed. */
         assert_int_equal(read(pair[0], &byte, 1), 1);
         close(pair[0]);
         assert_int_equal(recv(pair[1], &byte, 1, MSG_DONTWAIT), 0);
         close(pair[1]);
     }
     rawe_service_remove(&other.source);
-    rawe_service_remove(&other.source); /* again: nothing */
+    rawe_service_remove(&other.source); /* the second call does nothing */
     rawe_service_stop(NULL);
 }
 
-/** An application may lower the limit of descriptors below what is open already. */
+/** An application may lower the descriptor limit below the number already open. */
 TEST(serve__below_a_lowered_limit_of_descriptors)
 {
     static struct counter many[8];
@@ -259,9 +259,9 @@ TEST(serve__below_a_lowered_limit_of_descriptors)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-/** A counter whose descriptor is another file's from its second call on. */
+/** A counter whose first call replaces the file behind its descriptor. */
 struct replacer {
-    struct counter counter; /**< first */
+    struct counter counter; /**< must be first */
     int other;
 };
 
@@ -303,7 +303,7 @@ TEST(add__refuses_what_cannot_be_waited_for)
     assert_null(one.source.service);
 }
 
-/** Poll under SCHED_FIFO, bound to one processor, as a rank may. */
+/** Poll under SCHED_FIFO, bound to one processor, as a rank might. */
 static void *poll_main(void *context)
 {
     const struct sched_param first = {.sched_priority = 1};
@@ -340,7 +340,7 @@ TEST(start__is_not_starved_by_a_rank_with_real_time_priority)
     assert_int_equal(pthread_create(&rank, NULL, poll_main, &served), 0);
     assert_int_equal(pthread_join(rank, &tried), 0);
     if (tried == NULL) {
-        skip(); /* not allowed here */
+        skip(); /* not permitted on this host */
     }
     assert_true(served);
 }
@@ -387,9 +387,9 @@ TEST(adjust_share__of_this_thread_alone_as_far_as_permitted)
 TEST(is_shared__when_others_run_while_the_main_thread_waits)
 {
     assert_false(rawe_service_is_shared(100, 0, 0));
-    assert_false(rawe_service_is_shared(100, 12, 0)); /* kernel threads */
+    assert_false(rawe_service_is_shared(100, 12, 0)); /* may be kernel threads */
     assert_true(rawe_service_is_shared(100, 13, 0));
-    assert_false(rawe_service_is_shared(100, 60, 50)); /* it waited for this thread */
+    assert_false(rawe_service_is_shared(100, 60, 50)); /* the main thread waited for this one */
     assert_true(rawe_service_is_shared(100, 60, 40));
-    assert_false(rawe_service_is_shared(100, 0, 50)); /* which has a processor of its own */
+    assert_false(rawe_service_is_shared(100, 0, 50)); /* this thread has its own processor */
 }

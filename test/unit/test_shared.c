@@ -99,7 +99,7 @@ TEST(map__refuses_what_it_did_not_make)
     assert_null(rawe_shared_map("/tmp/rawe-there-is-no-such-directory/shared", BYTES));
 }
 
-/** Mount a file system of one page on the directory, for this process only. */
+/** Mount a one-page file system on the directory, for this process only. */
 static bool mount_page(void)
 {
     return unshare(CLONE_NEWNS | (geteuid() == 0 ? 0 : CLONE_NEWUSER)) == 0 &&
@@ -107,7 +107,7 @@ static bool mount_page(void)
            mount("tmpfs", directory, "tmpfs", 0, "size=4096") == 0;
 }
 
-/** Otherwise the first process that wrote there would get a SIGBUS. */
+/** Otherwise the first process to write there would get a SIGBUS. */
 TEST(map__not_where_there_is_no_room)
 {
     enum { REFUSED, MAPPED, NO_MOUNT };
@@ -119,7 +119,7 @@ TEST(map__not_where_there_is_no_room)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     if (WEXITSTATUS(status) == NO_MOUNT) {
-        skip(); /* without the privilege */
+        skip(); /* mounting is not permitted */
     }
     assert_int_equal(WEXITSTATUS(status), REFUSED);
 }
@@ -151,7 +151,7 @@ TEST(receive__what_was_sent)
 /** A refused message leaves no descriptor open. */
 TEST(receive__too_much)
 {
-    const int unused = dup(ends[0]); /* the lowest that is free */
+    const int unused = dup(ends[0]); /* the lowest free one */
     union {
         struct cmsghdr header;
         char bytes[CMSG_SPACE(MOST * sizeof(int))];

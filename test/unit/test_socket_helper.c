@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe-socket-helper: which requests it accepts, and what its access list means. The whole
- * program, with its capability: test/lab/tests/test_privilege.py.
+ * Tests of rawe-socket-helper: which requests it accepts, and how it reads its access list.
+ * test/lab/tests/test_privilege.py tests the whole program, with its capability.
  */
 
 /* Included first, because it defines the C library's feature macros. */
@@ -106,7 +106,7 @@ TEST(check_request__refuses_other_lengths)
     assert_int_equal(check_request(&request, SIZE_MAX), RAWE_HELPER_BAD_REQUEST);
 }
 
-/** Requests of other versions may have another length. */
+/** Requests of other versions may differ in length. */
 TEST(check_request__recognizes_other_versions)
 {
     struct rawe_helper_request request = link_request();
@@ -160,7 +160,7 @@ TEST(check_request__bulk_alone_has_no_ethertype)
     assert_int_equal(check(&request), RAWE_HELPER_BAD_REQUEST);
 }
 
-/** A bit in a field that this kind of socket does not use. */
+/** Sets a bit in each field that this kind of socket does not use. */
 TEST(check_request__refuses_bits_without_meaning)
 {
     const struct rawe_helper_request requests[] = {link_request(), bulk_request(),
@@ -196,7 +196,7 @@ TEST(check_request__refuses_places_that_no_group_has)
 {
     struct rawe_helper_request request = founder_request(3);
 
-    request.places[1].key = request.places[0].key; /* twice */
+    request.places[1].key = request.places[0].key; /* a duplicate */
     assert_int_equal(check(&request), RAWE_HELPER_BAD_REQUEST);
     request = founder_request(3);
     request.places[2].key = 1; /* not sorted */
@@ -211,7 +211,7 @@ TEST(check_request__refuses_places_that_no_group_has)
     assert_int_equal(check(&request), RAWE_HELPER_BAD_REQUEST);
 }
 
-/** The list's verdict on a request of a user with these groups. */
+/** Return the list's verdict on a request from the test's user. */
 static enum rawe_helper_status permitted(const char *list,
                                          const struct rawe_helper_request *request)
 {
@@ -232,7 +232,7 @@ TEST(read_list__each_line_means_what_it_says)
         const char *list;
     } lists[] = {
         {RAWE_HELPER_GRANTED, "user 4711\ninterface eth1\n"},
-        {RAWE_HELPER_GRANTED, "group 4712\ninterface eth1"}, /* no end of line */
+        {RAWE_HELPER_GRANTED, "group 4712\ninterface eth1"}, /* no newline at the end */
         {RAWE_HELPER_GRANTED, "group 4713\ninterface eth*\n"},
         {RAWE_HELPER_GRANTED, "interface *\n\n# all\n  user 1 4711 # us\n\tethertype 0x88B5\n"},
         {RAWE_HELPER_GRANTED, "user 4711\nuser 1\ninterface eth1\ninterface eth2\n"},
@@ -280,7 +280,7 @@ TEST(read_list__names_are_those_of_the_system)
     assert_false(is_user("root"));
 }
 
-/** Two lines joined to one would make a comment's end a rule. */
+/** If an overlong line were split, the end of a comment would become a rule. */
 TEST(read_list__a_line_too_long_is_wrong)
 {
     char list[LINE_BYTES + 64];
@@ -305,7 +305,7 @@ TEST(decide__ethertypes_by_default_and_for_bulk)
                      RAWE_HELPER_GRANTED);
 }
 
-/** The system log, which takes nothing until the test lets it. */
+/** Descriptor that system log calls block on; -1: they do not block. */
 static int log_gate = -1;
 
 void syslog(int priority, const char *format, ...)

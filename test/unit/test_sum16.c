@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the checksum of IPv4 and TCP: the example of RFC 1071, a header that is widely known, and
- * a slow implementation.
+ * Tests of the IPv4 and TCP checksum, against the example of RFC 1071, a well-known header and a
+ * slow implementation.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the limit on what lies in the qdisc, against a made-up one that drains at a fixed rate. That
- * the kernel keeps to the limit needs a socket: test/lab/link/test_link.c.
+ * Tests of the limit on bytes in the qdisc, against a made-up qdisc that drains at a fixed rate. Its
+ * effect in the kernel needs a socket: see test/lab/link/test_link.c.
  */
 #include "linux/packet/rawe_packet.h"
 #include "unit_test.h"
@@ -14,16 +14,16 @@
 #define LONGEST_BYTES (2u * RAWE_BATCH_BYTES_MAX)
 #define LEAST_BYTES 8192u
 
-/** Gigabits a second to bytes a microsecond. */
+/** Bytes per microsecond in 1 Gb/s. */
 #define GBIT 125u
 
 static struct rawe_txqueue queue;
 static uint64_t now_ns;
 
-/** Bytes that the qdisc holds. */
+/** Bytes in the qdisc. */
 static uint64_t queued_bytes;
 
-/** Let it drain, as many bytes a microsecond. */
+/** Let the qdisc drain for `ns`. */
 static void drain(uint32_t bytes_per_us, uint64_t ns)
 {
     const uint64_t bytes = bytes_per_us * ns / US;
@@ -31,7 +31,7 @@ static void drain(uint32_t bytes_per_us, uint64_t ns)
     queued_bytes -= queued_bytes < bytes ? queued_bytes : bytes;
 }
 
-/** Offer batches for a while, every microsecond, to a qdisc that drains as many bytes in that time. */
+/** Offer batches every microsecond until `until_ns`, to a qdisc that drains at `bytes_per_us`. */
 static void offer(uint32_t bytes_per_us, uint64_t until_ns)
 {
     for (; now_ns < until_ns; drain(bytes_per_us, US)) {
@@ -65,7 +65,7 @@ TEST(init__two_of_the_longest_batches)
 
 TEST(poll__fits_the_rate)
 {
-    /* The rate, bytes in the queue, and the longest batch. */
+    /* The rate, the range of the limit, and the longest batch. */
     static const struct {
         unsigned rate_mbit;
         uint32_t least_bytes, most_bytes, batch_bytes;
@@ -83,7 +83,7 @@ TEST(poll__fits_the_rate)
     }
 }
 
-/** Data accepted between two polls, or a queue that is not full, gives no measurement. */
+/** No measurement: data accepted between two polls, or a queue that is not full. */
 TEST(poll__measures_between_two_polls_with_nothing_taken)
 {
     rawe_txqueue_full(&queue, 200000, now_ns);
@@ -117,7 +117,7 @@ TEST(poll__without_a_rate_an_empty_queue_says_nothing)
     assert_int_equal(queue.limit_bytes, LONGEST_BYTES);
 }
 
-/** The process that sends runs every other 3 ms: the queue is to last for the time between. */
+/** The sending process runs 3 ms and pauses 3 ms; the queue should last through the pause. */
 TEST(poll__grows_where_it_empties_before_the_caller_is_back)
 {
     offer(GBIT, now_ns + 100 * MS);
@@ -131,7 +131,7 @@ TEST(poll__grows_where_it_empties_before_the_caller_is_back)
     assert_in_range(queue.limit_bytes, 30000, 50000);
 }
 
-/** One pause of a second is no reason to fill the qdisc. */
+/** A single pause of a second does not justify filling the qdisc. */
 TEST(poll__lasts_for_some_milliseconds_at_most)
 {
     offer(GBIT, now_ns + 100 * MS);
@@ -161,5 +161,5 @@ TEST(dropped__for_longer_than_200_ms)
     }
     assert_false(rawe_txqueue_dropped(&queue, now_ns));
     (void)rawe_txqueue_taken(&queue);
-    assert_false(rawe_txqueue_dropped(&queue, now_ns + 300 * MS)); /* not since then */
+    assert_false(rawe_txqueue_dropped(&queue, now_ns + 300 * MS)); /* none since then */
 }

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Allocations that fail when a test says so: see unit_alloc.h.
+ * Allocations that fail on a test's request: see unit_alloc.h.
  */
 #include "unit_alloc.h"
 

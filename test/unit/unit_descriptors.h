@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Counts open file descriptors, for tests that check for leaks.
+ * Count open file descriptors, for tests that check for leaks.
  */
 #ifndef UNIT_DESCRIPTORS_H
 #define UNIT_DESCRIPTORS_H
@@ -10,7 +10,7 @@
 
 #include "unit_test.h"
 
-/** Return the number of open descriptors of this process, plus a constant. */
+/** Return the number of this process's open descriptors, plus a constant. */
 static inline unsigned unit_open_descriptors(void)
 {
     DIR *directory = opendir("/proc/self/fd");

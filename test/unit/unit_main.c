@@ -1,8 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Runs the tests of a program with cmocka: all, or those that match the pattern given as its
- * argument.
+ * Run a program's tests with cmocka: all of them, or those that match the pattern in its argument.
  */
 #include "unit_test.h"
 
@@ -11,7 +10,7 @@
 
 static struct unit_test *first, **last = &first;
 static size_t count;
-static const char *in_case; /**< of the running test; NULL: none */
+static const char *in_case; /**< the running test's case; NULL: none */
 
 void unit_case(const char *name)
 {

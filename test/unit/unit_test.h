@@ -35,10 +35,10 @@ struct unit_test {
     struct unit_test *next; /**< set by unit_register */
 };
 
-/** Set the current case of a table, which failures name. */
+/** Set the current case of a table, which is named in failures. */
 void unit_case(const char *name);
 
-/** Register a test: called before main, in the order of the file. */
+/** Register a test. Called before main, in file order. */
 void unit_register(struct unit_test *test);
 
 /* The file's fixture: empty unless FIXTURE defines it. */

@@ -235,7 +235,7 @@ static void *enter_main(void *context)
     return NULL;
 }
 
-/** A claim is short: the progress thread and tools call nothing that could wait for this thread. */
+/** Waiting is safe: the progress thread and tools call nothing that could wait for this thread. */
 TEST(mca_btl_rawe_enter__waits_for_a_claim)
 {
     bool entered = false;

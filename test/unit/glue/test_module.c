@@ -322,7 +322,7 @@ TEST(mca_btl_rawe_group_follow__failing_for_long_is_reported_once)
     fake_ompi_assert_shown("reopen_failed", "eth7");
 }
 
-/** Reopen a link that the thread listened to: in MPI's thread if that is inside, else in this one. */
+/** Reopen a link that the service thread listened to: in that thread, or in MPI's if inside. */
 static void assert_not_listening(bool mpi_is_inside)
 {
     bool followed;

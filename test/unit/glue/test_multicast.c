@@ -280,7 +280,7 @@ TEST(mca_btl_rawe_multicast_progress__of_a_module_without_groups)
     assert_int_equal(mca_btl_rawe_multicast_progress(&fake.lo_module, true, true), 0);
 }
 
-/** Without multicast, each frame has to be repaired; the sender reports its last message. */
+/** Without multicast, every frame needs repair; the sender marks its last message. */
 TEST(mca_btl_rawe_multicast_send__tells_that_a_member_hears_nothing)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);

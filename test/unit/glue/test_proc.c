@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the records of processes: published data, requests to the runtime and its answers, deaths,
- * silent hosts. The runtime and its clock are fake.
+ * Tests of the records of processes: published data, requests to the runtime and its answers,
+ * deaths, silent hosts. The runtime and its clock are fake.
  */
 #include "btl_rawe_proc.h"
 
@@ -419,9 +419,9 @@ TEST(mca_btl_rawe_proc_find__asks_again_what_was_not_there)
 }
 
 /**
- * All processes of a job connect at once to one that computes or is late. Each unanswered CONNECT is
- * repeated after 1 ms, and then at intervals that double up to a second. The runtime answers one
- * request at a time, in 0.2 ms. Returns the time until the last process is known, in ms.
+ * All processes of a job connect at once to one that computes or is late. Each CONNECT from an
+ * unknown process is repeated after 1 ms, then at intervals that double up to a second. The runtime
+ * answers one request at a time, in 0.2 ms. Returns the time until all are known, in ms.
  */
 static unsigned ms_until_all_are_known(unsigned callers)
 {

@@ -15,7 +15,7 @@ FIXTURE(fake_set_up, fake_tear_down);
 TEST(timers_service__what_waits_comes_before_timers)
 {
     fake_arm(&module.engine, 50 * US);
-    fake_wait_in_link(100); /* more than one call takes */
+    fake_wait_in_link(100); /* more than one call processes */
     fake_ompi.now_ns += 150 * US;
     mca_btl_rawe_module_progress(&module, true);
     assert_true(fake.link_received < 100);
@@ -50,8 +50,8 @@ static void send_done(struct rawe_send *send, enum rawe_status status)
 }
 
 /**
- * The PML waits, in a callback, for a send that an acknowledgement in the ring completes; behind it
- * is a PROBE that asks about the batches before it.
+ * In a callback, the PML waits for a send that an acknowledgement in the ring completes. The next
+ * frame is a PROBE about the preceding batches.
  */
 static void wait_in_callback(void)
 {
@@ -85,7 +85,7 @@ TEST(module_progress__a_callback_waits_for_its_send)
     assert_false(mca_btl_rawe_state.progressing);
 }
 
-static uint64_t received_before; /**< frames and packets, when the deferred message was delivered */
+static uint64_t received_before; /**< frames and packets before the deferred message */
 
 static void note_delivery(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                           size_t len_bytes)
@@ -94,7 +94,7 @@ static void note_delivery(void *context, struct rawe_conn *conn, uint8_t tag, co
     received_before = module.engine.counters.dropped_short;
 }
 
-/** A callback waits for something, and a message comes meanwhile. */
+/** Receive a message while a callback waits for something else. */
 static void defer_in_callback(void)
 {
     static struct rawe_conn conn;
@@ -118,7 +118,7 @@ TEST(module_progress__what_a_callback_deferred_comes_before_later_frames)
     assert_int_equal(module.engine.counters.dropped_short, 3);
 }
 
-/** Messages that a callback deferred also precede later batches. */
+/** Messages deferred by a callback also precede later batches. */
 TEST(module_progress__and_before_later_batches)
 {
     module.engine.callbacks.deliver = note_delivery;
@@ -141,7 +141,7 @@ static void expect_next(void *context, struct rawe_conn *conn, uint8_t tag, cons
     delivered++;
 }
 
-/** Messages of several modules are delivered in order of arrival, whichever module's turn it is. */
+/** Several modules' messages are delivered in order of arrival, whichever module makes progress. */
 TEST(module_progress__what_all_modules_deferred_comes_in_order)
 {
     static struct rawe_engine second;
@@ -151,7 +151,7 @@ TEST(module_progress__what_all_modules_deferred_comes_in_order)
 
     rawe_handle_table_init(&handles, 2);
     unit_engine_start(&second, &handles, NULL, fake_ompi.now_ns);
-    second.deferral = module.engine.deferral; /* as the modules of a process */
+    second.deferral = module.engine.deferral; /* one process's modules share it */
     delivered = 0;
     for (unsigned i = 0; i < 100; i++) {
         unsigned which = i * i % 3 != 0;
@@ -170,7 +170,7 @@ TEST(module_progress__what_all_modules_deferred_comes_in_order)
     rawe_handle_table_free(&handles);
 }
 
-/** Time passes, in which frames and packets of batches come damaged; and progress is made. */
+/** Receive damaged frames and packets, advance the clock and make progress. */
 static void damage(unsigned frames, unsigned packets, unsigned seconds)
 {
     module.engine.counters.dropped_checksum += frames;
@@ -209,16 +209,16 @@ TEST(module_progress__refused_data_ends_the_job_and_blames_no_process)
         const char *name;
         unsigned fragments, puts; /* refused */
         enum rawe_refusal refusal;
-        unsigned comes; /* meanwhile */
+        unsigned comes; /* frames received meanwhile */
         bool finalizing;
-        const char *topic, *text; /* that is shown; NULL: nothing is, and the job goes on */
+        const char *topic, *text; /* message shown; NULL: none, and the job goes on */
     } cases[] = {
         {"a fragment", 1, 0, RAWE_REFUSAL_NONE, 1, false, "internal_error", ""},
         {"a PUT", 0, 1, RAWE_REFUSAL_BOUNDS, 1, false, "put_refused",
          "reaches beyond the registered memory"},
-        /* By the progress thread, while the program computed. */
+        /* Refused by the progress thread while the program computed. */
         {"a PUT, by another thread", 0, 1, RAWE_REFUSAL_UNKNOWN, 0, false, "put_refused", ""},
-        /* Its memory is not registered any more, and its data is not waited for. */
+        /* Its memory is no longer registered, and nobody waits for its data. */
         {"a PUT in finalize", 0, 1, RAWE_REFUSAL_BOUNDS, 1, true, NULL, NULL},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -238,7 +238,7 @@ TEST(module_progress__refused_data_ends_the_job_and_blames_no_process)
         }
         assert_int_equal(fake_ompi.shown, cases[i].topic != NULL);
         assert_int_equal(fake_ompi.errors, cases[i].topic != NULL);
-        assert_null(fake_ompi.blamed); /* 5.0 would take it for failed, and go on */
+        assert_null(fake_ompi.blamed); /* 5.0 would consider it failed, and go on */
         if (cases[i].topic != NULL) {
             fake_ompi_assert_shown(cases[i].topic, cases[i].text);
         }

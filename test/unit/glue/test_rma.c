@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the module for windows: accesses to memory of this process, refused accesses, and
- * accesses that outlive their process's endpoint.
+ * Tests of the module for windows: accesses to this process's own memory, refused accesses, and
+ * accesses that outlive the endpoint of their process.
  */
 
 #include <string.h>
@@ -22,10 +22,10 @@ static struct mca_btl_base_endpoint_t *self;
 static unsigned done;
 static int done_status;
 static opal_proc_t *other;                    /**< another process, or NULL */
-static struct mca_btl_base_endpoint_t *named; /**< as osc/rdma has it */
-static mca_btl_rawe_module_t module;          /**< by which it is reached, over a wire to nowhere */
+static struct mca_btl_base_endpoint_t *named; /**< osc/rdma's endpoint for it */
+static mca_btl_rawe_module_t module;          /**< reaches it, over an unconnected wire */
 static mca_btl_base_endpoint_t reached;
-static bool local; /**< it is on this host, and could only be reached through lo */
+static bool local; /**< it is on this host, and only lo could reach it */
 
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc)
 {
@@ -99,7 +99,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    assert_null(fake_ompi.blamed); /* 5.0 would take it for failed, and may go on without it */
+    assert_null(fake_ompi.blamed); /* 5.0 would consider it failed, and may go on without it */
     opal_proc_t *proc = opal_proc_local_get();
 
     assert_int_equal(btl->btl_del_procs(btl, 1, &proc, &self), OPAL_SUCCESS);
@@ -147,7 +147,7 @@ static int compare_and_swap(struct mca_btl_base_endpoint_t *endpoint, void *befo
                                  value, flags, MCA_BTL_NO_ORDER, note_done, NULL, NULL);
 }
 
-/** osc/rdma gives no handle for memory that it reaches itself. */
+/** osc/rdma passes no handle for memory that it reaches itself. */
 static void access_without_handle(struct mca_btl_base_endpoint_t *endpoint)
 {
     uint64_t word = 5, before = 0;
@@ -190,7 +190,7 @@ TEST(access__to_itself_without_a_handle)
     access_without_handle(self);
 }
 
-/** PUT to memory that no process has registered. */
+/** PUT to unregistered memory. */
 static int put_wrongly(struct mca_btl_base_endpoint_t *endpoint, void *from, size_t bytes)
 {
     mca_btl_base_registration_handle_t handle = {.index = 5, .key = 6};
@@ -199,7 +199,7 @@ static int put_wrongly(struct mca_btl_base_endpoint_t *endpoint, void *from, siz
                         note_done, NULL, NULL);
 }
 
-/** GET from there. */
+/** GET from unregistered memory. */
 static int get_wrongly(struct mca_btl_base_endpoint_t *endpoint, void *to, size_t bytes)
 {
     mca_btl_base_registration_handle_t handle = {.index = 5, .key = 6};
@@ -208,7 +208,7 @@ static int get_wrongly(struct mca_btl_base_endpoint_t *endpoint, void *to, size_
                         NULL, NULL);
 }
 
-/** The program is wrong, and no process has failed. */
+/** The program is at fault; no process has failed. */
 TEST(access__refused_ends_the_job_and_blames_no_process)
 {
     char data[8] = "1234567";
@@ -259,7 +259,7 @@ static void tear_down_other(void)
     rawe_engine_free(&module.engine);
     tear_down();
     local = false;
-    assert_int_equal(((opal_object_t *)other)->obj_reference_count, 1); /* ours */
+    assert_int_equal(((opal_object_t *)other)->obj_reference_count, 1); /* our own reference */
     OBJ_RELEASE(other);
     other = NULL;
 }
@@ -282,7 +282,7 @@ static struct rawe_operation *read_from_other(void *to, size_t bytes)
     return module.engine.operations.entries[0];
 }
 
-/** The window was not freed: refused memory still belongs to the process. */
+/** The window was not freed, so the report of a refused access still names its process. */
 TEST_WITH(with_other, del_procs__what_is_under_way_may_be_refused_yet)
 {
     char to[8];
@@ -306,7 +306,7 @@ static void set_up_local(void)
 
 static const struct unit_fixture with_local = {set_up_local, tear_down_other};
 
-/** osc/rdma repeats failed accesses without end: the job has to end. */
+/** osc/rdma retries failed accesses forever, so the job has to end. */
 TEST_WITH(with_local, access__without_a_way_ends_the_job)
 {
     char data[8] = "";

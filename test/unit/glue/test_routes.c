@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of failover's sources in Open MPI and Linux: the kernel's reports of carriers, answers to
- * the responder, which is fake, and messages to the user.
+ * Tests of failover's inputs from Linux and of its reports: the kernel's carrier events, answers to
+ * the fake responder, and messages to the user.
  */
 #include "btl_rawe_routes.h"
 
@@ -19,7 +19,7 @@
 #define NICS 2u
 
 static mca_btl_rawe_module_t modules[NICS];
-static mca_btl_base_endpoint_t endpoints[NICS]; /**< of one process, one by each NIC */
+static mca_btl_base_endpoint_t endpoints[NICS]; /**< one process's, one per NIC */
 static struct rawe_handle_table handles;
 static opal_proc_t *proc;
 static unsigned asked[NICS];
@@ -28,7 +28,7 @@ static bool answers[NICS];
 static rawe_carrier_fn *changed;
 static void *changed_context;
 static unsigned wakes;
-static bool is_back; /**< the interface under another index */
+static bool is_back; /**< the interface is back under another index */
 static const mca_btl_rawe_module_t *followed;
 static bool can_follow;
 
@@ -169,7 +169,7 @@ static void tear_down(void)
     OBJ_RELEASE(proc);
 }
 
-/** Time passes, and progress is made; or only the progress thread goes on. */
+/** Advance the clock, then make progress or, if not `progress`, run only the progress thread. */
 static void pass(uint64_t ns, bool progress)
 {
     for (uint64_t end_ns = fake_ompi.now_ns + ns; fake_ompi.now_ns < end_ns;
@@ -178,7 +178,7 @@ static void pass(uint64_t ns, bool progress)
     }
 }
 
-/** What mca_btl_rawe_silent does. */
+/** Report a silent peer, as mca_btl_rawe_silent does. */
 static void silent(unsigned nic)
 {
     struct rawe_conn *conn = rawe_peer_conn(&endpoints[nic].peer, RAWE_LANE_EXPRESS);
@@ -205,7 +205,7 @@ TEST(mca_btl_rawe_routes_begin__not_for_lo_alone)
     assert_null(changed);
 }
 
-/** There is no other to use instead. */
+/** There is no other interface to use instead. */
 TEST(carrier_changed__the_only_interface_stays_in_use)
 {
     modules[1].interface.loopback = true;
@@ -253,7 +253,7 @@ TEST(carrier_changed__only_news_wakes_the_thread)
     assert_int_equal(wakes, 1);
 }
 
-/** The peer is told by a CONNECT, as nothing is open yet; nothing tells one that is not in use. */
+/** Without an open connection, a CONNECT tells the peer; an unused endpoint's is not told. */
 TEST(mca_btl_rawe_routes_check__another_address)
 {
     struct rawe_interface interface = {
@@ -271,10 +271,10 @@ TEST(mca_btl_rawe_routes_check__another_address)
     assert_int_equal(modules[1].engine.counters.connects_sent, 1);
     assert_int_equal(modules[0].engine.counters.connects_sent, 0);
     assert_true(changed(changed_context, &interface));
-    memset(interface.mac, 0, RAWE_MAC_BYTES); /* the message does not say */
+    memset(interface.mac, 0, RAWE_MAC_BYTES); /* the kernel's message has none */
     assert_true(changed(changed_context, &interface));
     assert_int_equal(wakes, 1);
-    /* A peer that has only called is told by its connections, which send from the new address. */
+    /* A peer that has only connected to us learns it from frames with the new address. */
     endpoints[1].in_use = false;
     interface.mac[0] = 2;
     assert_true(changed(changed_context, &interface));
@@ -284,7 +284,7 @@ TEST(mca_btl_rawe_routes_check__another_address)
                         interface.mac, RAWE_MAC_BYTES);
 }
 
-/** Its driver, loaded again, gives it the address that it had at first. */
+/** A reloaded driver restores the interface's first address. */
 TEST(mca_btl_rawe_routes_check__an_interface_that_is_back_with_its_first_address)
 {
     const struct rawe_interface other = {
@@ -308,7 +308,7 @@ TEST(mca_btl_rawe_routes_check__a_lost_carrier)
     pass(1, true);
     assert_true(endpoints[1].peer.route.down);
     assert_false(endpoints[0].peer.route.down);
-    /* Nothing can be asked of it: there is nothing to do until the kernel calls again. */
+    /* Without a carrier no PING is sent; nothing is due until the kernel reports a change. */
     pass(1000 * MS, true);
     assert_int_equal(asked[1], 0);
     assert_true(UINT64_MAX == mca_btl_rawe_routes_due_ns());
@@ -323,7 +323,7 @@ TEST(mca_btl_rawe_routes_check__a_lost_carrier)
     assert_false(mca_btl_rawe_routes_pending());
 }
 
-/** Its engine has not started. */
+/** The module's engine has not started. */
 TEST(mca_btl_rawe_routes_check__not_of_a_module_that_is_not_open)
 {
     introduce(0);
@@ -349,7 +349,7 @@ TEST(mca_btl_rawe_routes_check__silence)
                     fake_ompi.now_ns + 250 * MS);
 }
 
-/** The responder has no room to remember answers of all peers. */
+/** The responder has too little memory to record the answers of all peers. */
 TEST(mca_btl_rawe_routes_check__a_peer_that_is_not_watched)
 {
     introduce(0);
@@ -360,7 +360,7 @@ TEST(mca_btl_rawe_routes_check__a_peer_that_is_not_watched)
     assert_true(endpoints[1].peer.route.down);
 }
 
-/** Output is for MPI's threads: it is said when one of them comes by. */
+/** Only MPI's threads print: the message waits until one of them makes progress. */
 TEST(mca_btl_rawe_routes_check__says_nothing_in_the_progress_thread)
 {
     introduce(0);

@@ -1,9 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of sending from several threads of MPI: a thread that comes with a lock of Open MPI's held
- * must not wait for one that is in a callback and waits for that lock. What reaches the peer is the
- * test's own.
+ * Tests of sending from several MPI threads: a thread that enters with an Open MPI lock held must
+ * not wait for one whose callback waits for that lock. The test replaces what sends to the peer.
  */
 #include "btl_rawe_send.h"
 
@@ -29,12 +28,12 @@
 #define ON_DEVICE CONVERTOR_CUDA
 #endif
 
-/* What else sending needs of the component. */
+/* The rest of the component that sending needs. */
 struct mca_btl_rawe_state mca_btl_rawe_state;
 static mca_btl_rawe_module_t module;
 static mca_btl_base_endpoint_t endpoint;
-static mca_btl_base_endpoint_t other; /**< of the same process */
-static bool deferred;                 /**< by all engines, while the last PUT was sent */
+static mca_btl_base_endpoint_t other; /**< another endpoint of the same process */
+static bool deferred;                 /**< all engines deferred while the last PUT was sent */
 static mca_btl_rawe_module_t other_module;
 static struct rawe_handle_table handles;
 
@@ -47,8 +46,8 @@ static const void *sent_copy;
 static size_t sent_copy_bytes;
 static unsigned conversions;
 static bool conversions_fail;
-static struct rawe_operation *operation; /**< the PUT or GET under way */
-static bool reported_inside;             /**< a callback while the other thread did the work */
+static struct rawe_operation *operation; /**< the PUT or GET in progress */
+static bool reported_inside;             /**< a callback ran while the other thread did the work */
 
 void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *which, unsigned how)
 {
@@ -130,7 +129,7 @@ static void set_up(void)
     rawe_handle_table_init(&handles, 1);
     unit_engine_start(&module.engine, &handles, &module, 1);
     unit_engine_start(&other_module.engine, &handles, &other_module, 1);
-    other_module.engine.deferral = module.engine.deferral; /* as the modules of a process */
+    other_module.engine.deferral = module.engine.deferral; /* one process's modules share it */
     rawe_peer_init(&endpoint.peer, &module.engine, &peer);
     module.super.btl_max_send_size = 65536;
     OBJ_CONSTRUCT(&module.fragments_small, opal_free_list_t);
@@ -211,7 +210,7 @@ TEST(mca_btl_rawe_send__does_not_wait_for_a_callback)
     assert_false(module.engine.deferral->active);
 }
 
-/** Messages that must keep their order use one of the process's endpoints. */
+/** Messages that must keep their order all use one endpoint of the process. */
 TEST(mca_btl_rawe_send__by_the_endpoint_that_keeps_the_order)
 {
     endpoint.in_order = &other;
@@ -247,7 +246,7 @@ TEST(mca_btl_rawe_send__behind_what_was_handed_over)
     unit_callback_beside(send_all);
     assert_int_equal(sent, SENDS);
     sent = 0;
-    /* With no other thread inside it is sent at once. */
+    /* With no other thread inside, it is sent at once. */
     assert_int_equal(mca_btl_rawe_send(&module.super, &endpoint, &fragments[0]->base, 1),
                      OPAL_SUCCESS);
     assert_int_equal(sent, 1);
@@ -326,7 +325,7 @@ static void two_routes(void)
     result = RAWE_PEER_QUEUED;
 }
 
-/** Its fragment has been given back. */
+/** The PUT's fragment has been given back. */
 static void two_routes_over(void)
 {
     assert_ptr_equal(opal_free_list_get(&mca_btl_rawe_state.operations), fragments[0]);
@@ -365,7 +364,7 @@ static void put_spread_beside(void)
     assert_null(operation);
 }
 
-/** No engine that a part may go by calls Open MPI while the other thread is inside. */
+/** No engine that may send a part calls Open MPI while the other thread is inside. */
 TEST(mca_btl_rawe_put__handed_over_goes_by_several_routes)
 {
     two_routes();
@@ -385,7 +384,7 @@ enum { DEVICE_BYTES = 300 };
 static opal_convertor_t convertor;
 static opal_datatype_t bytes_of_device;
 
-/** Memory that only the convertor can read, as an accelerator's. */
+/** Map memory that only the convertor can read, like an accelerator's. */
 static void device_new(void)
 {
     memset(&convertor, 0, sizeof(convertor));
@@ -444,7 +443,7 @@ TEST(mca_btl_rawe_sendi__has_device_memory_packed)
     device_free();
 }
 
-/** The PML packs it again, into a descriptor, and learns that it fails. */
+/** The PML packs it again, into a descriptor, and finds that packing fails. */
 TEST(mca_btl_rawe_sendi__does_not_send_what_could_not_be_packed)
 {
     char header[14] = "";
@@ -470,7 +469,7 @@ static int get(void)
                             0, MCA_BTL_NO_ORDER, on_put, NULL, NULL);
 }
 
-/** With memory for one GET. */
+/** Provide memory for one GET, which returns `of_the_call`. */
 static void one_route(enum rawe_peer_result of_the_call)
 {
     opal_free_list_return(&mca_btl_rawe_state.operations, (opal_free_list_item_t *)fragments[0]);
@@ -503,7 +502,7 @@ TEST(mca_btl_rawe_get__reads_what_the_handle_names_or_fails_with_the_connection)
     }
 }
 
-/** The engines do not know accesses to nothing. */
+/** The engines have no empty accesses. */
 TEST(mca_btl_rawe_get__of_nothing_is_complete)
 {
     one_route(RAWE_PEER_QUEUED);

@@ -12,10 +12,10 @@
 #include "btl_rawe_multicast.h"
 #include "btl_rawe_params.h"
 
-static struct rawe_peer suspected; /**< whose route is in doubt */
-static unsigned entries_meanwhile; /**< MPI's, while the thread looks whether there are any */
+static struct rawe_peer suspected; /**< its route is in doubt */
+static unsigned entries_meanwhile; /**< by MPI, while the thread checks for them */
 
-static unsigned sent_by_flush; /**< batches, each time */
+static unsigned sent_by_flush; /**< batches per flush */
 
 static enum mca_btl_rawe_compat_stage stage = MCA_BTL_RAWE_COMPAT_WORKS;
 
@@ -39,8 +39,8 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
     return 0;
 }
 
-static bool group_busy;       /**< a group has something under way */
-static unsigned group_rounds; /**< of progress of groups */
+static bool group_busy;       /**< a group has a transfer in progress */
+static unsigned group_rounds; /**< calls of the groups' progress */
 
 unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *of, bool poll_clock,
                                          bool deferring)
@@ -55,7 +55,7 @@ unsigned mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *of)
     return group_busy;
 }
 
-/** Serve a message that was held back; the next one wakes the thread again. */
+/** Serve a held message; the next one wakes the thread again. */
 static void take_over(void)
 {
     module.thread_mode = MCA_BTL_RAWE_THREAD_POLLS_FAST;
@@ -63,7 +63,7 @@ static void take_over(void)
     (void)mca_btl_rawe_thread_service(&module, false);
 }
 
-/** MPI has made no call since the last check, long ago. */
+/** MPI has made no call since the last check, which was long ago. */
 static void thread_set_up(void)
 {
     fake_set_up();
@@ -138,7 +138,7 @@ TEST(thread_service__a_probe_wakes_it)
     assert_int_equal(fake.link_received, 1);
 }
 
-/** A peer asked because MPI was slow. */
+/** A peer sent a PING because MPI was slow. */
 TEST(thread_service__leaves_alone_what_mpi_serves)
 {
     fake_wait_in_link(1);
@@ -148,10 +148,10 @@ TEST(thread_service__leaves_alone_what_mpi_serves)
     assert_int_equal(fake.link_received, 0);
     entries_meanwhile = 0;
     (void)mca_btl_rawe_thread_service(&module, false);
-    assert_int_equal(fake.link_received, 1); /* it has left */
+    assert_int_equal(fake.link_received, 1); /* MPI has left */
 }
 
-/** MPI has left, with memory that peers may GET from or (`readable` 0) without. */
+/** MPI has left; `readable` is the amount of memory that peers may GET from. */
 static void mpi_is_absent(unsigned readable)
 {
     mca_btl_rawe_state.handles.readable = readable;
@@ -197,7 +197,7 @@ TEST(thread_service__does_not_spin_on_what_it_cannot_read)
     assert_false(fake.listens);
 }
 
-/** More is to be sent, and the link takes some `batches` of it. */
+/** Serve the thread with data queued, of which the link accepts `batches` batches. */
 static void have_more_to_send(unsigned batches)
 {
     static struct rawe_conn conn;
@@ -219,14 +219,14 @@ TEST(thread_service__room_for_a_batch_wakes_it_while_there_is_more_to_send)
     assert_false(fake.listens_for_room);
 }
 
-/** If batches are dropped on their way out, the descriptor stays ready. */
+/** If the link drops outgoing batches, the descriptor stays ready. */
 TEST(thread_service__does_not_spin_on_room_that_is_none)
 {
     have_more_to_send(0);
     assert_false(fake.listens_for_room);
 }
 
-/** Already after the first poll, because the rank may wait for the same processor. */
+/** Sleeps grow from the first poll on, because the rank may be waiting for this processor. */
 TEST(thread_service__sleeps_longer_and_longer_while_polls_achieve_nothing)
 {
     int rest_ms = 1;
@@ -247,14 +247,14 @@ TEST(thread_service__reopens_links_when_the_group_broke)
 {
     atomic_store(&mca_btl_rawe_state.fanout_repair, 1);
     (void)mca_btl_rawe_thread_service(&module, false);
-    assert_int_equal(fake.repairs, 0); /* nothing is under way */
+    assert_int_equal(fake.repairs, 0); /* nothing is in progress */
     (void)mca_btl_rawe_thread_service(&module, true);
     assert_int_equal(fake.repairs, 1);
     (void)mca_btl_rawe_thread_service(&module, true);
     assert_int_equal(fake.repairs, 1);
 }
 
-/** While a cable is out, its route is rarely checked. */
+/** While a cable is unplugged, its route is rarely checked. */
 TEST(thread_service__sleeps_until_a_route_is_to_be_asked)
 {
     mca_btl_rawe_state.failover.suspected = &suspected;
@@ -262,7 +262,7 @@ TEST(thread_service__sleeps_until_a_route_is_to_be_asked)
     assert_int_equal(fake.routes_checks, 1);
     assert_in_range(rest_ms, 200, 210);
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_IDLE);
-    /* Woken for something else it goes on to sleep. */
+    /* When woken for another reason, it goes back to sleep. */
     fake_ompi.now_ns += 100 * MS;
     assert_in_range(mca_btl_rawe_thread_service(&module, false), 100, 110);
     assert_int_equal(fake.routes_checks, 1);
@@ -284,7 +284,7 @@ TEST(thread_service__sleeps_until_a_carrier_changes)
     assert_int_equal(fake.routes_checks, 1);
 }
 
-/** A connection of another module has left the route, and must tell its peer. */
+/** A connection of another module has left the route and must tell its peer. */
 TEST(thread_service__serves_those_that_left_a_route)
 {
     static mca_btl_rawe_module_t other;
@@ -303,7 +303,7 @@ TEST(thread_service__serves_those_that_left_a_route)
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_IDLE);
 }
 
-/** Routes that it cannot check do not wake the thread, either. */
+/** Routes that it cannot check do not wake the thread. */
 TEST(thread_service__leaves_routes_to_modules_that_are_open)
 {
     module.open = false;
@@ -312,7 +312,7 @@ TEST(thread_service__leaves_routes_to_modules_that_are_open)
     assert_int_equal(fake.routes_checks, 0);
 }
 
-/** While MPI makes progress, each wakeup takes the processor from a computing process. */
+/** While MPI makes progress, each wakeup takes processor time from a computing process. */
 TEST(thread_service__is_rarer_where_others_use_the_processor)
 {
     fake.shared = true;
@@ -334,7 +334,7 @@ TEST(thread_service__not_when_off)
     assert_int_equal(mca_btl_rawe_thread_service(&module, true), -1);
 }
 
-/** The asynchronous thread waits for MPI_Init, which programs with sessions only never call. */
+/** The asynchronous thread waits for MPI_Init, which programs that use only sessions never call. */
 TEST(thread_service__goes_on_until_the_asynchronous_thread_does)
 {
     atomic_store(&mca_btl_rawe_state.async_active, true);
@@ -355,7 +355,7 @@ TEST(thread_service__goes_on_until_the_asynchronous_thread_does)
     assert_int_equal(fake.wake_us, -1);
 }
 
-/** MPI is active, and may have left by then. The thread must not interrupt its waker. */
+/** MPI is active now, but may have left by then. The thread must not interrupt its waker. */
 TEST(thread_watch__wakes_it_after_an_interval)
 {
     mca_btl_rawe_params.progress_thread_ms = 2;
@@ -371,7 +371,7 @@ TEST(thread_watch__wakes_it_after_an_interval)
     assert_int_equal(fake.wake_us, -1); /* it polls already */
 }
 
-/** Part of a message is queued after a pause; the preceding barrier has set the slow timer. */
+/** After a pause, part of a message is queued; the preceding barrier has set the slow timer. */
 TEST(thread_watch_queue__wakes_it_soon_once_in_some_slow_polls)
 {
     mca_btl_rawe_params.progress_thread_ms = 2;
@@ -393,7 +393,7 @@ TEST(thread_watch_queue__wakes_it_soon_once_in_some_slow_polls)
     }
 }
 
-/** Messages are queued, and sent by MPI itself before the program computes. */
+/** MPI queues messages, and sends them itself before the program computes. */
 TEST(thread_watch_queue__sets_no_timer_while_the_thread_polls)
 {
     mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS);
@@ -430,7 +430,7 @@ TEST(thread_watch_queue__wakes_it_soon_in_programs_that_poll_early)
 
     mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS_SOON);
     assert_int_equal(fake.wake_us, 16 * 1000);
-    have_more_to_send(1); /* as the thread finds */
+    have_more_to_send(1); /* found by the thread */
     do {
         fake.wake_us = -1;
         mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS_SOON);
