@@ -1,8 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of long PUTs, and replies to GETs, over all routes to a process: shares by speed and
- * backlog.
+ * Tests of long PUTs and GET replies that use all routes to a process, shared by speed and backlog.
  */
 #include "unit_alloc.h"
 #include "unit_rails.h"
@@ -21,7 +20,7 @@
 #define MEMORY_BYTES (40u * GRAIN_BYTES)
 
 struct access {
-    struct rawe_operation operation; /**< first: cast back from it */
+    struct rawe_operation operation; /**< must be first: cast back from it */
     unsigned done, failed;
 };
 
@@ -50,7 +49,7 @@ static struct access *begin(unsigned host, unsigned rail, const struct rawe_oper
     return access;
 }
 
-/** Let host 0 PUT a part of the source to the same offset in the target. */
+/** Let host 0 PUT part of the source to the same offset in the target. */
 static struct access *put(unsigned rail, size_t from_bytes, size_t len_bytes)
 {
     return begin(0, rail,
@@ -65,7 +64,7 @@ static struct access *put(unsigned rail, size_t from_bytes, size_t len_bytes)
                  });
 }
 
-/** Let host 1 GET a part of the source into the same offset of the target. */
+/** Let host 1 GET part of the source into the same offset in the target. */
 static struct access *get(unsigned rail, size_t from_bytes, size_t len_bytes)
 {
     return begin(1, rail,
@@ -93,7 +92,7 @@ static void assert_arrives(const struct access *access, size_t from_bytes, size_
     assert_arrived(access, from_bytes, len_bytes);
 }
 
-/** Start the rails with these speeds; a rail with speed 0 takes no part. */
+/** Start the rails with these speeds; a rail with speed 0 is not used. */
 static void start(unsigned batch_frames, uint32_t first, uint32_t second, uint32_t third)
 {
     const uint32_t mbps[RAILS] = {first, second, third};
@@ -140,7 +139,7 @@ static uint64_t load_bytes(unsigned rail)
                                   (conn->tx.window.in_flight + conn->tx.window.to_transmit);
 }
 
-/** Return the bytes that a rail has carried to the other host. */
+/** Return the number of frames that host 0 has sent on a rail. */
 static uint64_t brought_frames(unsigned rail)
 {
     return rails.host[0].nic[rail].engine.counters.frames_sent;
@@ -154,11 +153,11 @@ TEST(rawe_balance_operate__by_nominal_speed_until_measured)
     struct access *access = put(0, 0, 30 * GRAIN_BYTES);
     assert_in_range(load_bytes(0), 5 * GRAIN_BYTES, 7 * GRAIN_BYTES);
     assert_in_range(load_bytes(1), 23 * GRAIN_BYTES, 25 * GRAIN_BYTES);
-    assert_int_equal(load_bytes(2), 0); /* which takes no part */
+    assert_int_equal(load_bytes(2), 0); /* not used */
     assert_arrives(access, 0, 30 * GRAIN_BYTES);
 }
 
-/** Let the rail's connection measure a rate of `mbps`, over 20 ms. */
+/** Let the rail's connection measure a rate of `mbps` over 20 ms. */
 static void has_rate(unsigned rail, uint32_t mbps)
 {
     struct rawe_cc *cc = &rails_conn(0, rail, RAWE_LANE_BULK)->tx.cc;
@@ -178,7 +177,7 @@ TEST(rawe_balance_operate__by_measured_rates)
     for (unsigned rail = 0; rail < 2; rail++) {
         has_rate(rail, rail == 0 ? 100 : 300);
     }
-    /* The third rate is not known: it is the nominal one, scaled like the others: 400. */
+    /* The third rate is unknown: the nominal one, scaled like the others, is 400. */
     struct access *access = put(0, 0, 32 * GRAIN_BYTES);
     assert_in_range(load_bytes(0), 3 * GRAIN_BYTES, 5 * GRAIN_BYTES);
     assert_in_range(load_bytes(1), 11 * GRAIN_BYTES, 13 * GRAIN_BYTES);
@@ -209,7 +208,7 @@ TEST(rawe_balance_operate__short_ones_stay_whole)
     assert_int_equal(brought_frames(0) + brought_frames(1), 0);
 }
 
-/** A connection that was opened and not used would never rest. */
+/** A connection that is opened but not used would never become idle. */
 TEST(rawe_balance_operate__opens_no_other_route_for_what_stays_whole)
 {
     start(0, 1000, 1000, 0);
@@ -252,7 +251,7 @@ static void give_room(unsigned frames)
     }
 }
 
-/** Close the bulk lane of host 0 on a rail. */
+/** Close host 0's bulk lane on a rail. */
 static void close_rail(unsigned rail)
 {
     struct rawe_peer *peer = rails_peer(0, rail);
@@ -274,7 +273,7 @@ TEST(rawe_balance_operate__fails_when_all_parts_are_over)
     assert_int_equal(access->failed, 1);
 }
 
-/** The parts' memory is freed all the same: the leak sanitizer checks. */
+/** The parts' memory is still freed: the leak sanitizer checks. */
 TEST(rawe_balance_operate__reports_nothing_while_the_process_finalizes)
 {
     start(0, 1000, 1000, 0);
@@ -301,7 +300,7 @@ static struct access *get_queued(size_t len_bytes, unsigned room)
     return access;
 }
 
-/** The interfaces of a process are closed one by one, here by tear_down. */
+/** A process's interfaces are closed one by one, here by tear_down. */
 TEST(rawe_balance_reply__parts_outlive_the_engine_that_served)
 {
     start(16, 1000, 1000, 1000);
@@ -310,7 +309,7 @@ TEST(rawe_balance_reply__parts_outlive_the_engine_that_served)
     assert_true(load_bytes(0) != 0 && load_bytes(1) != 0 && load_bytes(2) != 0);
 }
 
-/** Lose a reply once. Returns the frames that then count as lost on host 1's line. */
+/** Lose a reply once. Returns the number of frames then counted as lost on host 1's line. */
 static uint64_t lose_reply(bool with_route)
 {
     struct rawe_engine *engine = rails_peer(1, 0)->engine;
@@ -351,7 +350,7 @@ TEST_WITH(unit_no_fixture, rawe_balance_share__by_speed_and_backlog)
         {2, 100000, {{.rate = 1000}, {.rate = 1000}}, {50000, 50000}},
         {2, 100000, {{.rate = 100}, {.rate = 400}}, {20000, 80000}},
         {2, 100000, {{.rate = 10, .backlog_bytes = 40000}, {.rate = 10}}, {30000, 70000}},
-        /* Nothing for a route that is behind. */
+        /* A route with too long a backlog gets nothing. */
         {3,
          60000,
          {{.rate = 10, .backlog_bytes = 500000},
@@ -370,7 +369,7 @@ TEST_WITH(unit_no_fixture, rawe_balance_share__by_speed_and_backlog)
     }
 }
 
-/** Shares add up, all but one are multiples of the grain, and no route ends much later. */
+/** Shares add up, all but one are multiples of the grain, and the routes finish close together. */
 TEST_WITH(unit_no_fixture, rawe_balance_share__adds_up_at_random)
 {
     srand(1);
@@ -396,7 +395,7 @@ TEST_WITH(unit_no_fixture, rawe_balance_share__adds_up_at_random)
                 double done = (double)(routes[j].backlog_bytes + routes[j].share_bytes) / rate;
                 latest = done > latest ? done : latest;
             }
-            /* The time with five grains more, because shares are rounded to grains. */
+            /* The time for five more grains: shares are rounded to grains. */
             double could =
                 (double)(routes[j].backlog_bytes + routes[j].share_bytes + 5 * GRAIN) / rate;
             earliest = could < earliest ? could : earliest;

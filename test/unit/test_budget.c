@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the limit on what long GETs may have asked for, against a made-up link.
+ * Tests of the limit on outstanding data of long GETs, against a made-up link.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -14,13 +14,13 @@
 #define PORT_BYTES 100000u
 #define LINK_MBPS 25000u
 #define ROUND_NS 20000u
-/** The limit while the link is busy. */
+/** Limit while the link is busy. */
 #define LEAST_BYTES 100000u
-/** Bytes that the link carries in a round. */
+/** Bytes that the link carries per round. */
 #define ROUND_BYTES (ROUND_NS / 1000 * LINK_MBPS / 8 * 10 / 11)
 #define PIECE_BYTES 25000u
 
-static struct rawe_budget budget, other; /* of two processes */
+static struct rawe_budget budget, other; /* two processes' budgets */
 static struct rawe_budget_host host;
 static struct rawe_line line;
 static uint64_t now_ns;
@@ -35,7 +35,7 @@ static void set_up(void)
 
 FIXTURE(set_up, NULL);
 
-/** Receive `percent` of the link's rate for `rounds` rounds. Return by how much the limit grew. */
+/** Receive at `percent` of the link's rate for `rounds` rounds. Return the limit's growth. */
 static uint64_t come(unsigned percent, unsigned rounds)
 {
     uint64_t beyond_bytes = 0;
@@ -121,7 +121,7 @@ TEST(rawe_budget_ran_dry__grows)
     assert_in_range(rawe_budget_limit_bytes(&budget), 1, 1u << 25);
 }
 
-/** In each window of a line a sixteenth of `frames` was lost. */
+/** Let the line lose a sixteenth of `frames` in each window. */
 static void lose(unsigned windows, unsigned frames)
 {
     for (unsigned i = 0; i < windows; i++) {
@@ -143,7 +143,7 @@ TEST(rawe_budget_arrived__on_a_slower_line_the_limit_is_that_of_its_rate)
     assert_true(rawe_budget_patience_ns(&budget) <= 10 * MS_NS);
 }
 
-/** Limits within the port lose no frames: another place does. */
+/** Limits that fit the port cause no loss: the frames are lost elsewhere. */
 TEST(rawe_budget_arrived__no_limit_beyond_the_port_makes_the_line_seem_slow)
 {
     (void)come(100, 100);
@@ -151,7 +151,7 @@ TEST(rawe_budget_arrived__no_limit_beyond_the_port_makes_the_line_seem_slow)
     assert_int_equal(rawe_line_mbps(&line), LINK_MBPS);
 }
 
-/** Both processes share now. */
+/** Let both processes share a host's budgets. */
 static void join_both(void)
 {
     memset(&host, 0, sizeof(host));
@@ -168,7 +168,7 @@ TEST(rawe_budget_join__both_know_when_the_link_is_idle)
     now_ns += 2 * ROUND_NS;
     assert_true(rawe_budget_idles(&other, PIECE_BYTES, now_ns));
     assert_false(rawe_budget_idles(&budget, PIECE_BYTES, now_ns));
-    /* A process that comes later changes nothing. */
+    /* A process that joins later changes nothing. */
     rawe_budget_init(&other, PORT_BYTES, &line);
     rawe_budget_join(&other, &host, 1);
     assert_int_equal(rawe_budget_limit_bytes(&budget), LEAST_BYTES + PIECE_BYTES);
@@ -177,7 +177,7 @@ TEST(rawe_budget_join__both_know_when_the_link_is_idle)
 TEST(rawe_budget_others__what_may_come)
 {
     join_both();
-    rawe_budget_asked(&budget, 20000, now_ns); /* its own is not among them */
+    rawe_budget_asked(&budget, 20000, now_ns); /* does not count: its own */
     rawe_budget_asked(&other, 30000, now_ns);
     rawe_budget_asked(&other, 10000, now_ns);
     rawe_budget_arrived(&other, 1000, now_ns);
@@ -215,7 +215,7 @@ TEST(rawe_budget_await_turn__the_one_that_had_its_turn_before_is_first)
     others = rawe_budget_others(&other, now_ns);
     assert_int_equal(others.count, 1);
     assert_false(others.first);
-    /* Where a process does not look any more, others do not wait for it. */
+    /* Others do not wait for a process that no longer checks. */
     assert_int_equal(rawe_budget_others(&budget, now_ns + 2 * ROUND_NS).count, 0);
 }
 
@@ -230,7 +230,7 @@ TEST(rawe_budget_others__what_is_shared_may_be_wrong)
 {
     static struct {
         struct rawe_budget_host host;
-        struct rawe_budget_share behind[4]; /* no share: never to be read */
+        struct rawe_budget_share behind[4]; /* not a share: must not be read */
     } shared;
 
     memset(&shared, 0, sizeof(shared));

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of congestion control: CUBIC, and what all algorithms have in common.
+ * Tests of congestion control: CUBIC, and the parts that all algorithms share.
  */
 #include "send/rawe_cc.h"
 #include "unit_test.h"
@@ -14,7 +14,7 @@ static struct rawe_cc cc;
 static struct rawe_rtt rtt; /**< 1 ms, with little variation */
 static uint64_t now_ns;
 
-/** An acknowledgement of frames; when it comes, others are in flight. */
+/** Acknowledge frames while others are in flight. */
 static void acked(uint32_t frames, bool limited)
 {
     rawe_cc_acknowledged(&cc, &(struct rawe_ack){
@@ -26,14 +26,14 @@ static void acked(uint32_t frames, bool limited)
                               });
 }
 
-/** Report the loss of a frame sent just now. Return true if it counts as congestion. */
+/** Report the loss of a frame that was just sent. Return true if it counts as congestion. */
 static bool lose(void)
 {
     now_ns += 1000;
     return rawe_cc_lost(&cc, now_ns - 1, false, &rtt, now_ns) == RAWE_CC_CONGESTION;
 }
 
-/** A new path; the window has grown to `window` already. */
+/** Start a path whose window has already grown to `window`. */
 static void start(uint32_t window)
 {
     now_ns = START_NS;
@@ -153,7 +153,7 @@ TEST(rawe_cc_lost__again_for_what_was_sent_again)
 {
     start(100);
     assert_true(lose());
-    assert_false(rawe_cc_lost(&cc, now_ns, false, &rtt, now_ns + MS)); /* it may have left before */
+    assert_false(rawe_cc_lost(&cc, now_ns, false, &rtt, now_ns + MS)); /* perhaps sent before */
     assert_true(rawe_cc_lost(&cc, now_ns, true, &rtt, now_ns + MS));
     assert_int_equal(cc.window, 49);
 }
@@ -181,7 +181,7 @@ TEST(rawe_cc_lost__never_below_the_least)
     assert_true(cc.window > cc.least); /* and it recovers */
 }
 
-/** RFC 9002 section 7.6: everything sent within three timeouts is lost. */
+/** RFC 9002 section 7.6: all frames sent within three timeouts are lost. */
 TEST(rawe_cc_lost__persistent_congestion)
 {
     start(500);
@@ -211,14 +211,14 @@ TEST(rawe_cc_lost__no_persistent_congestion_where_something_arrives)
     assert_true(cc.window > 100);
 }
 
-/** RFC 6937. */
+/** RFC 6937 */
 TEST(rawe_cc_pace__all_lost_is_not_sent_again_at_once)
 {
     start(100);
     assert_true(lose());
     uint32_t in_flight = 0, turns = 0;
     for (; in_flight < cc.window; turns++) {
-        rawe_cc_pace(&cc, 0, in_flight); /* all that was in flight has arrived */
+        rawe_cc_pace(&cc, 0, in_flight); /* all frames in flight have arrived */
         assert_true(rawe_cc_limit(&cc) <= 2 * in_flight + 10);
         assert_true(rawe_cc_limit(&cc) > in_flight);
         in_flight = rawe_cc_limit(&cc);
@@ -236,7 +236,7 @@ TEST(rawe_cc_pace__few_losses_change_nothing)
     assert_int_equal(rawe_cc_limit(&cc), cc.window);
 }
 
-/** Send nothing for that many periods. */
+/** Send nothing for this many periods. */
 static void pause_for(uint64_t periods)
 {
     now_ns += periods * RAWE_CC_UNUSED_NS;
@@ -285,7 +285,7 @@ TEST(rawe_cc_validate__slow_start_leads_back)
     assert_int_equal(cc.window, window);
 }
 
-/** `bytes` arrived; `in_flight` frames still are. */
+/** Acknowledge `bytes`, with `in_flight` frames still in flight. */
 static void arrived(uint64_t at_ns, uint32_t bytes, uint32_t in_flight)
 {
     rawe_cc_acknowledged(
@@ -293,7 +293,7 @@ static void arrived(uint64_t at_ns, uint32_t bytes, uint32_t in_flight)
                  .now_ns = at_ns, .arrived = 1, .frame_bytes = bytes, .in_flight = in_flight});
 }
 
-/** Let `bytes` arrive every millisecond from `from_ns` on. Return the time after the last. */
+/** Let `bytes` arrive every millisecond from `from_ns` on. Return the time after the last ones. */
 static uint64_t feed(uint64_t from_ns, unsigned count, uint32_t bytes)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -305,7 +305,7 @@ static uint64_t feed(uint64_t from_ns, unsigned count, uint32_t bytes)
 TEST(rawe_cc_measure_rate__between_acknowledgements)
 {
     start(64);
-    /* How long the first ones were on their way does not count. */
+    /* The transit time of the first bytes does not count. */
     arrived(START_NS, 10000000, 1);
     assert_int_equal(cc.rate_mbps, 0);
     arrived(START_NS + MS, 100000, 1);

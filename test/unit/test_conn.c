@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of connections: their state, control frames, closing, and what ends one without.
+ * Tests of connections: state, control frames, closing, and ends without a CLOSE.
  */
 #include "unit_pair.h"
 
@@ -89,7 +89,7 @@ TEST(rawe_conn_idle_deadline_ns__after_the_last_question)
     conn->path.liveness.probe_deadline_ns = net.now_ns + UNIT_MS;
     assert_true(rawe_conn_idle_deadline_ns(conn) == 0);
     conn->path.liveness.probe_deadline_ns = 0;
-    /* Probe early a peer that does not know yet that we are finalizing. */
+    /* Probe early if the peer does not know yet that we are finalizing. */
     rawe_engine_finalizing(conn->engine);
     assert_true(rawe_conn_idle_deadline_ns(conn) == asked_ns + limits->probe_least_ns);
     conn->end.state = RAWE_END_ANNOUNCED;
@@ -140,7 +140,7 @@ static void assert_done(unsigned from, unsigned to, enum rawe_status status)
     }
 }
 
-/** The first send is in frames, the second half so, the others are queued; none arrives. */
+/** Frame all of the first send and part of the second; queue the others. No frame arrives. */
 static void send_beyond_credit(void)
 {
     memset(under_way, 0, sizeof(under_way));
@@ -175,7 +175,7 @@ TEST(rawe_conn_reset__nothing_of_the_earlier_life_is_left)
     finish();
     unit_send_copy(end(0), 1, 10);
     unit_send_copy(end(1), 1, 10);
-    finish(); /* a round trip is known: these were sent once */
+    finish(); /* gives an RTT sample: these were sent once */
     assert_true(end(0)->tx.rtt.smoothed_ns != 0);
     end(0)->tx.window.loss_deadline_ns = end(0)->path.liveness.probe_deadline_ns = net.now_ns;
     end(0)->path.liveness.probes_unanswered = 3;
@@ -205,7 +205,7 @@ TEST(rawe_conn_reset__nothing_of_the_earlier_life_is_left)
     assert_false(rawe_recvwin_due(&end(0)->rx.window));
 }
 
-/** Neither lane has the link to itself: each flush asks it once, and it is full for both. */
+/** The lanes share the link: each flush tries it once, and it is full for both. */
 TEST(rawe_engine_flush__a_full_link_is_tried_once)
 {
     static uint8_t data[3000];
@@ -223,9 +223,9 @@ TEST(rawe_engine_flush__a_full_link_is_tried_once)
         assert_int_equal(counters(0)->blocked_port, stalls + rounds);
     }
     assert_true(rawe_engine_pending(engine(0)));
-    engine(0)->callbacks.failed = NULL; /* an owner need not be told */
+    engine(0)->callbacks.failed = NULL; /* the owner's callback is optional */
     unit_run(&net, net.config.liveness.peer_timeout_ns + UNIT_S, UNIT_MS);
-    for (unsigned lane = 0; lane < RAWE_LANES; lane++) { /* a link that stays full is a dead peer */
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) { /* a link that stays full counts as a dead peer */
         assert_int_equal(net.node[0].conn[lane]->handshake.state, RAWE_CONN_FAILED);
     }
     unit_assert_sent(each, RAWE_LANES, RAWE_STATUS_FAILED);
@@ -287,7 +287,7 @@ static void stall_with_large_frames(void)
 
 static const struct unit_fixture with_stalled = {set_up, unit_tear_down};
 
-/** While it finalizes, the owner is not told of an end; it asks when it may close the connection. */
+/** A finalizing owner is not told of a failure; it asks whether it may close the connection. */
 TEST_WITH(with_stalled, stall__ends_by_the_peer_timeout)
 {
     static const struct {

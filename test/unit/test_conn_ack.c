@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of acknowledgements: what they release, credit, RTT samples, retransmissions, and the
- * limits on frames in flight (window, credit, congestion window). Which frames count as lost is in
- * test_sendwin.c.
+ * Tests of acknowledgements: released frames, credit, RTT samples, retransmissions, and the limits
+ * on frames in flight (window, credit, congestion window). test_sendwin.c tests which frames count
+ * as lost.
  */
 #include "unit_pair.h"
 
@@ -43,7 +43,7 @@ static void doom(uint32_t sequence)
     net.filter = drop_doomed_once;
 }
 
-/** Send messages of one frame; those whose bit is set in `lost` do not arrive the first time. */
+/** Send one-frame messages; lose the first transmission of those whose bit is set in `lost`. */
 static void send_numbered(unsigned count, uint64_t lost)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -61,13 +61,13 @@ static void in_flight(unsigned count)
 {
     doomed_count = 0;
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - 2); /* the numbers wrap in each test */
+    unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - 2); /* numbers wrap in each test */
     end(0)->tx.peer_credit = 64;
     send_numbered(count, 0);
     assert_int_equal(net_queue_count(&net.queue), count);
 }
 
-/** Hand node 0 an acknowledgement: `beyond` its una, with a SACK block. */
+/** Hand node 0 an acknowledgement of una + `beyond`, with a SACK block. */
 static void acknowledge(uint32_t beyond, const uint8_t *sack, size_t sack_bytes)
 {
     unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS,
@@ -104,7 +104,7 @@ TEST(acknowledged__no_rtt_sample_from_a_resent_frame)
     assert_int_equal(round_trips_counted(), 0);
     unit_send_copy(end(0), 1, 11);
     finish();
-    /* Nothing but the delayed acknowledgement took time on this wire. */
+    /* Only the delayed acknowledgement took time on this wire. */
     assert_in_range(end(0)->tx.rtt.smoothed_ns, net.config.ack_delay_ns,
                     net.config.ack_delay_ns + 60 * UNIT_US);
     assert_int_equal(round_trips_counted(), 1);
@@ -113,11 +113,11 @@ TEST(acknowledged__no_rtt_sample_from_a_resent_frame)
     assert_all_arrived(2);
 }
 
-/** A frame that a later one has overtaken counts as lost when the reordering window has passed. */
+/** A frame overtaken by a later one counts as lost once the reordering window has passed. */
 TEST(rawe_conn_detect_losses__a_young_gap_is_not_resent)
 {
-    const uint8_t second = 1;                         /* the frame behind the missing one */
-    const uint64_t window_ns = net.config.reorder_ns; /* the round trip is not known yet */
+    const uint8_t second = 1;                         /* the frame after the missing one */
+    const uint64_t window_ns = net.config.reorder_ns; /* no RTT is known yet */
     in_flight(2);
     net_queue_clear(&net.queue);
     net.now_ns += 10 * UNIT_US;
@@ -131,7 +131,7 @@ TEST(rawe_conn_detect_losses__a_young_gap_is_not_resent)
     assert_int_equal(counters(0)->losses_overtaken, 1);
 }
 
-/** The peer computes, and its progress thread answers. */
+/** The peer computes, so its progress thread answers. */
 TEST(acknowledged__no_rtt_sample_from_a_peer_that_had_to_be_asked)
 {
     in_flight(0);
@@ -147,13 +147,13 @@ TEST(acknowledged__no_rtt_sample_from_a_peer_that_had_to_be_asked)
     assert_all_arrived(1);
 }
 
-/** Probes had become rare. Once the peer is heard again, probe soon for data still missing. */
+/** Probes have become rare. Once the peer is heard again, probe soon about data still missing. */
 TEST(acknowledged__a_silence_that_is_over_delays_no_question)
 {
     in_flight(2);
     unit_receive_next(&net);
     net.filter = drop_all;
-    net_queue_clear(&net.queue); /* the second one is lost, and the first one's acknowledgement */
+    net_queue_clear(&net.queue); /* lose the second frame and the first one's acknowledgement */
     unit_run(&net, UNIT_S, 200 * UNIT_US);
     assert_true(end(0)->path.liveness.probe_deadline_ns > net.now_ns + 15 * UNIT_MS);
     const uint64_t before = counters(0)->probes_sent;
@@ -164,7 +164,7 @@ TEST(acknowledged__a_silence_that_is_over_delays_no_question)
     finish();
 }
 
-#define FIRST_FRAMES 21u /* of the bulk lane: 32 kB */
+#define FIRST_FRAMES 21u /* 32 kB on the bulk lane */
 
 static const struct unit_fixture with_unit = {unit_set_up_bulk, unit_tear_down};
 
@@ -175,7 +175,7 @@ TEST_WITH(with_unit, rawe_conn_enter_window__asks_behind_a_send_that_is_waited_f
     unit_connect(&net, RAWE_LANE_BULK);
     net.node[0].link_room = 0;
     for (unsigned i = 0; i < 3; i++) {
-        sends[i].send.relaxed = i != 1; /* in their midst */
+        sends[i].send.relaxed = i != 1; /* only the one in the middle is awaited */
         unit_send_message(end(0), &sends[i], (uint8_t)i, some, sizeof(some));
     }
     net.node[0].link_room = UINT32_MAX;
@@ -220,7 +220,7 @@ static void put(size_t len_bytes)
     unit_send_put(end(0), &send_, window_data, len_bytes, known.index, known.key, 0);
 }
 
-/** Send more than a window of any size holds. */
+/** Send more than the largest window holds. */
 static void put_all(void)
 {
     put(sizeof(window_data));
@@ -232,7 +232,7 @@ static void put_all(void)
 TEST_WITH(with_window, acknowledged__the_window_grows_where_it_limits_and_not_far_beyond_credit)
 {
     static const struct {
-        uint32_t receive_frames; /* credit is three quarters of them */
+        uint32_t receive_frames; /* three quarters of them are credit */
         uint32_t least, most;
     } cases[] = {
         {4096, RAWE_WINDOW_FRAMES_MAX, RAWE_WINDOW_FRAMES_MAX},
@@ -273,7 +273,7 @@ TEST_WITH(with_window, rawe_conn_output__after_idleness_as_at_first)
     put(sizeof(window_data));
     assert_int_equal(net_queue_count(&net.queue), FIRST_FRAMES);
     unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
-    assert_int_equal(end(0)->tx.cc.window, RAWE_WINDOW_FRAMES_MAX); /* and soon as before */
+    assert_int_equal(end(0)->tx.cc.window, RAWE_WINDOW_FRAMES_MAX); /* soon as large as before */
 }
 
 TEST_WITH(with_window, rawe_conn_output__a_short_pause_costs_nothing)
@@ -281,7 +281,7 @@ TEST_WITH(with_window, rawe_conn_output__a_short_pause_costs_nothing)
     start_window();
     put_all();
     net.now_ns = end(0)->tx.cc.used_ns + 9 * UNIT_MS;
-    end(0)->engine->now_ns = net.now_ns; /* its time does not go back otherwise */
+    end(0)->engine->now_ns = net.now_ns; /* otherwise its time would not go back */
     end(0)->tx.peer_credit = RAWE_WINDOW_FRAMES_MAX;
     put(sizeof(window_data));
     assert_int_equal(net_queue_count(&net.queue), RAWE_WINDOW_FRAMES_MAX);
@@ -307,6 +307,6 @@ TEST_WITH(with_window, rawe_conn_connect__the_first_window_is_of_bytes)
     unit_start(&net);
     unit_connect(&net, RAWE_LANE_BULK);
     assert_in_range(end(0)->tx.cc.window * 8952, 16000, 64000);
-    unit_connect(&net, RAWE_LANE_EXPRESS); /* whose frames are short */
+    unit_connect(&net, RAWE_LANE_EXPRESS); /* its frames are short */
     assert_int_equal(net.node[0].conn[RAWE_LANE_EXPRESS]->tx.cc.window, 64);
 }

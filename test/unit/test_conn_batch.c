@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of batches on a bulk lane: sending, validation, withdrawal; and of frames that are sent in
- * slices because the path no longer carries them whole.
+ * Tests of batches on a bulk lane (sending, validation, withdrawal), and of frames sent in slices
+ * because the path no longer carries them whole.
  */
 #include "unit_pair.h"
 
@@ -15,10 +15,10 @@
 
 #define BATCH_DATA_BYTES 300000u
 
-/** More than is sent without path validation. */
+/** More than is sent before the path is validated. */
 #define VALIDATING_BYTES 20000u
 
-/** The source, and node 1's memory that PUTs go to. */
+/** The source, and node 1's memory that PUTs write to. */
 static uint8_t batch_data[BATCH_DATA_BYTES], batch_memory[BATCH_DATA_BYTES];
 static struct unit_memory batch_handle;
 
@@ -60,7 +60,7 @@ FIXTURE(unit_set_up_wide, unit_tear_down);
 
 /* rawe_conn_batch_transmit: the harness checks the shape of each batch. */
 
-/** The system call that sends a batch takes 20 us a frame. */
+/** The system call that sends a batch takes 20 us per frame. */
 static bool slowly(struct unit_net *network, const struct net_frame *frame)
 {
     network->now_ns += frame->batch != 0 ? 20 * UNIT_US : 0;
@@ -82,7 +82,7 @@ TEST(transmit__batches_for_a_while_at_a_time)
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-/** It would use up what comes: the question for credit tells as much. */
+/** An announcement would use up credit, and the request for credit says as much. */
 TEST(rawe_conn_batch_announce__not_without_credit)
 {
     struct unit_send send = {0};
@@ -95,7 +95,7 @@ TEST(rawe_conn_batch_announce__not_without_credit)
     batch_end_put(&send, 30000);
 }
 
-/** The owner waits in its callback, and meanwhile the peer ends the connection. */
+/** The peer ends the connection while the owner waits in a callback. */
 static void close_inside(struct unit_send *send)
 {
     rawe_engine_defer_begin(engine(1));
@@ -127,7 +127,7 @@ static void send_and_end(bool plain)
         unit_receive_next(&net);
     }
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
-    /* Nothing of the frame was taken in the next life. */
+    /* Nothing of the frame was accepted in the connection's next life. */
     assert_int_equal(end(1)->rx.window.next, net.config.first_sequence);
     assert_false(rawe_recvwin_has_gap(&end(1)->rx.window));
     assert_int_equal(counters(1)->frames_received, received);
@@ -142,7 +142,7 @@ TEST(rawe_conn_receive_batch__its_acknowledgement_ends_the_connection)
     send_and_end(true); /* rawe_conn_receive */
 }
 
-/** Data of a frame of a batch; 0: the frame is alone. */
+/** Return the fragment kind of a frame of a batch. */
 static uint8_t fragment_kind(const struct net_frame *frame)
 {
     struct rawe_batch batch;
@@ -204,7 +204,7 @@ TEST(rawe_conn_batch_validate__a_frame_is_held_back)
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
     unit_receive_forged(&net, 1, RAWE_LANE_BULK, (struct rawe_header){.type = RAWE_FRAME_PROBE},
                         NULL, 0);
-    /* A held frame also occupies a sequence number of the window. */
+    /* A held frame also occupies a sequence number in the window. */
     assert_true(rawe_sendwin_used(&end(0)->tx.window) + (end(0)->tx.window.held != NULL) <= 16);
     finish();
     assert_int_equal(send.done, 1);
@@ -215,7 +215,7 @@ TEST(rawe_conn_batch_conclude__three_validations_lost_altogether)
 {
     batch_connect(10);
     net.batches_vanish = true;
-    batch_put(50000, 5); /* over plain frames in the end */
+    batch_put(50000, 5); /* finally sent in plain frames */
     assert_int_equal(end(0)->path.batch, RAWE_BATCH_INVALID);
     assert_int_equal(counters(0)->validations_failed, 1);
     assert_true(counters(0)->losses_validation > 0);
@@ -230,7 +230,7 @@ TEST(rawe_conn_batch_conclude__three_validations_lost_altogether)
     assert_int_equal(counters(0)->congestion_events, 0); /* validation says nothing of congestion */
     net.batches_vanish = false;
     unit_run(&net, 100 * UNIT_MS, UNIT_MS);
-    batch_put(30000, 7); /* it is tried again */
+    batch_put(30000, 7); /* validated again */
     assert_int_equal(end(0)->path.batch, RAWE_BATCH_VALID);
 }
 
@@ -252,7 +252,7 @@ TEST(rawe_conn_batch_conclude__content_that_arrives_wrong)
     assert_int_equal(counters(0)->validations_failed, 1);
 }
 
-/** A link says that short batches serve it better: they are made so, and longer ones again later. */
+/** Batches are no longer than the link prefers at the time. */
 TEST(rawe_conn_batch_frames__no_more_than_the_link_wants)
 {
     uint32_t longest_bytes;
@@ -284,7 +284,7 @@ TEST(acknowledged__also_behind_what_arrived_out_of_order)
     unit_fill(batch_data, 60000, 2);
     batch_begin_put(&send, 60000);
     unit_settle(&net);
-    assert_true(end(0)->tx.window.sacked != 0); /* each acknowledgement says so again */
+    assert_true(end(0)->tx.window.sacked != 0); /* each acknowledgement repeats it */
     net.batches_vanish = true;
     batch_end_put(&send, 60000);
     assert_int_equal(end(0)->path.batch, RAWE_BATCH_INVALID);
@@ -309,7 +309,7 @@ static void set_up_slices(void)
     unit_set_up();
 }
 
-/** Messages whose frames are too long for the path are in the window, and lost. */
+/** Send messages whose frames are too long for the path: they fill the window and are lost. */
 static void stall(unsigned lane, unsigned count, size_t len_bytes)
 {
     unit_connect(&net, lane);
@@ -360,10 +360,10 @@ TEST_WITH(with_slices, rawe_conn_transmit_slices__the_link_takes_one_at_a_time)
     unit_set_payload_max(end(0), LOWERED_BYTES);
     const uint64_t resent = counters(0)->frames_resent;
     for (unsigned i = 0; i < 400 && net.node[1].message_count < 2; i++) {
-        net.node[0].link_room = 1; /* a slice, of three */
+        net.node[0].link_room = 1; /* one of three slices */
         unit_run(&net, UNIT_MS, UNIT_MS);
         rawe_engine_flush(engine(0), net.now_ns);
-        /* A frame counts as sent when its last slice is. */
+        /* A frame counts as sent when its last slice is sent. */
         assert_int_equal(end(0)->tx.window.to_transmit + counters(0)->frames_resent - resent,
                          counters(0)->slices_sent != 0 ? 2 : end(0)->tx.window.to_transmit);
     }
@@ -410,7 +410,7 @@ TEST_WITH(with_slices, rawe_conn_take_slice__parts_that_do_not_belong_together)
     assert_int_equal(end(1)->rx.window.next, next);
 }
 
-/** Half of a frame with two padded messages. */
+/** Half the length of a frame with two padded messages. */
 #define HALF_BYTES 32u
 #define MESSAGE_BYTES 26u
 
@@ -426,7 +426,7 @@ static void receive_part(uint32_t sequence, const uint8_t *frame, uint16_t offse
                         RAWE_SLICE_BYTES + (size_t)bytes);
 }
 
-/** The owner waits in its callback, and the next frame's first slice comes meanwhile. */
+/** The next frame's first slice arrives while the owner waits in a callback. */
 static void receive_inside(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
 {
     static const uint8_t next[2 * HALF_BYTES] = {0};

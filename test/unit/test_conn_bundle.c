@@ -1,9 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of bundles: which queued messages go into one, how they lie in it, and when they are
- * complete. Only the connection's queue is used; test_conn_send_coalesces.c sends and receives
- * bundles.
+ * Tests of bundles: which queued messages go into one, its layout, and when the messages complete.
+ * Only the connection's queue is used; test_conn_send_coalesces.c sends and receives bundles.
  */
 #include <string.h>
 
@@ -20,10 +19,10 @@ static struct rawe_route route;
 static uint8_t content[RAWE_BATCH_BYTES_MAX + MESSAGES];
 
 static struct message {
-    struct rawe_send send; /**< first: cast back from it */
+    struct rawe_send send; /**< must be first: cast back from it */
     unsigned done;
     enum rawe_status status;
-    unsigned turn; /**< how many were complete before it */
+    unsigned turn; /**< number of messages completed before it */
 } messages[MESSAGES];
 static unsigned message_count, done_count;
 
@@ -47,7 +46,7 @@ static void set_up(void)
     message_count = done_count = 0;
 }
 
-/** All bundles have been given back. */
+/** Assert that all bundles have been given back. */
 static void tear_down(void)
 {
     rawe_buffer_pool_free(&engine.bundles);
@@ -84,7 +83,7 @@ static struct rawe_send *queue(size_t len_bytes)
     return send;
 }
 
-/** Make a bundle and take it off the queue. Return NULL if none was made. */
+/** Make a bundle and remove it from the queue. Return NULL if none was made. */
 static struct rawe_send *bundle(uint32_t bytes_max)
 {
     rawe_conn_bundle(&conn, bytes_max);
@@ -94,7 +93,7 @@ static struct rawe_send *bundle(uint32_t bytes_max)
     return rawe_sendqueue_pop(&conn.tx.queue);
 }
 
-/** A bundle holds these messages, from one on, and padding of zeros. */
+/** Assert that a bundle holds `count` messages from `first` on, padded with zeros. */
 static void assert_holds(const struct rawe_send *made, unsigned first, unsigned count)
 {
     assert_non_null(made);
@@ -144,7 +143,7 @@ TEST(rawe_conn_bundle__not_what_has_to_go_alone)
     rawe_conn_bundle(&conn, RAWE_BATCH_BYTES_MAX);
     assert_ptr_equal(conn.tx.queue.first, first);
     first->kind = RAWE_FRAGMENT_MESSAGE;
-    first->fragmented = true; /* some of it is under way */
+    first->fragmented = true; /* part of it has been sent */
     assert_null(bundle(RAWE_BATCH_BYTES_MAX));
     assert_ptr_equal(conn.tx.queue.first, first);
 }
@@ -171,7 +170,7 @@ TEST(rawe_conn_bundle__longest_message)
     assert_ptr_equal(conn.tx.queue.first, &messages[2].send);
 }
 
-/** Three messages of 98 bytes take 3 * 102, and 2 * 2 between them. */
+/** Three 98-byte messages take 3 * 102 bytes, and 2 * 2 of padding between them. */
 TEST(rawe_conn_bundle__fills_what_there_is_to_the_byte)
 {
     for (unsigned i = 0; i < 7; i++) {
@@ -217,13 +216,13 @@ TEST(rawe_conn_bundle__while_there_are_buffers)
     }
     struct rawe_send *left = queue(10);
     (void)queue(20);
-    assert_null(bundle(RAWE_BATCH_BYTES_MAX)); /* singly, then */
+    assert_null(bundle(RAWE_BATCH_BYTES_MAX)); /* so they are sent singly */
     assert_ptr_equal(conn.tx.queue.first, left);
     assert_int_equal(conn.tx.queue.count, 2);
     assert_int_equal(engine.counters.messages_coalesced, 2 * BUNDLES_MAX);
     made[1]->done(made[1], RAWE_STATUS_DONE);
     struct rawe_send *again = bundle(RAWE_BATCH_BYTES_MAX);
-    assert_ptr_equal(again, made[1]); /* its buffer */
+    assert_ptr_equal(again, made[1]); /* the buffer is reused */
     assert_holds(again, 2 * BUNDLES_MAX, 2);
     made[0]->done(made[0], RAWE_STATUS_DONE);
     made[2]->done(made[2], RAWE_STATUS_DONE);

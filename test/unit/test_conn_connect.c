@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of connecting, at both ends.
+ * Tests of connection set-up, at both ends.
  */
 #include "unit_pair.h"
 
@@ -24,7 +24,7 @@ TEST(rawe_conn_connect__asks_less_and_less_often)
     assert_in_range(net.node[0].sent[RAWE_FRAME_CONNECT], 8, 10);
 }
 
-/** A peer that restarts has other frames to send, or none. */
+/** A restarted peer has other frames to send, or none. */
 TEST(rawe_conn_reset__gives_back_its_grant)
 {
     struct rawe_conn *conn = unit_connect(&net, RAWE_LANE_BULK);
@@ -38,7 +38,7 @@ TEST(rawe_conn_reset__gives_back_its_grant)
     assert_int_equal(conn->rx.grant.newest, net.config.first_sequence - 1);
 }
 
-/** A process connects to one to which 20 others do; both to each other, if there are two `ends`. */
+/** Connect to a process to which 20 others are connecting; with two `ends`, it connects as well. */
 static void connect_to_busy(unsigned ends)
 {
     static uint8_t data[20000];
@@ -69,7 +69,7 @@ static void connect_to_busy(unsigned ends)
         rawe_grants_forget(grants, &others[i]);
     }
     finish();
-    assert_int_equal(counters(0)->probes_sent, 0); /* it has been told */
+    assert_int_equal(counters(0)->probes_sent, 0); /* it was granted credit without asking */
     unit_assert_sent(send, ends, RAWE_STATUS_DONE);
 }
 
@@ -127,7 +127,7 @@ TEST(rawe_conn_receive_connect__a_payload_no_peer_can_mean)
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
 }
 
-/** The least payload there can be, with batches, whose envelope takes some of it. */
+/** The smallest valid payload, with batches, whose envelope takes part of it. */
 TEST(rawe_conn_receive_connect__the_least_payload_is_enough)
 {
     static uint8_t data[3000], memory[3000];
@@ -183,7 +183,7 @@ TEST(rawe_conn_receive_connect__of_an_earlier_process_that_finalizes)
 
 TEST_WITH(unit_no_fixture, rawe_handshake_judge__each_state_and_incarnation)
 {
-    /* A CONNECT with an incarnation before, equal to, after the one known. */
+    /* A CONNECT with an incarnation before, equal to and after the known one. */
     static const enum rawe_handshake_verdict expected[STATES][3] = {
         [RAWE_CONN_IDLE] = {RAWE_HANDSHAKE_DROP, RAWE_HANDSHAKE_SAME, RAWE_HANDSHAKE_SAME},
         [RAWE_CONN_CONNECTING] = {RAWE_HANDSHAKE_DROP, RAWE_HANDSHAKE_SAME,
@@ -210,7 +210,7 @@ TEST_WITH(unit_no_fixture, rawe_handshake_judge__each_state_and_incarnation)
                 assert_int_equal(verdict, expected[in][i]);
                 assert_true(handshake.peer_incarnation ==
                             (verdict == RAWE_HANDSHAKE_DROP ? known : incarnation));
-                /* The rest is for the connection to change. */
+                /* Only the connection changes the rest. */
                 assert_int_equal(handshake.state, in);
                 assert_int_equal(handshake.local_id, 6);
                 assert_int_equal(handshake.peer_id, 7);
@@ -224,7 +224,7 @@ TEST_WITH(unit_no_fixture, rawe_handshake_judge__the_first_one_seen)
 {
     static const enum rawe_handshake_verdict expected[STATES] = {
         [RAWE_CONN_IDLE] = RAWE_HANDSHAKE_SAME,
-        [RAWE_CONN_CONNECTING] = RAWE_HANDSHAKE_SAME, /* both ask: no new life */
+        [RAWE_CONN_CONNECTING] = RAWE_HANDSHAKE_SAME, /* both connect: no new life */
         [RAWE_CONN_OPEN] = RAWE_HANDSHAKE_RESTART,
         [RAWE_CONN_PEER_CLOSED] = RAWE_HANDSHAKE_RESTART,
         [RAWE_CONN_FAILED] = RAWE_HANDSHAKE_DROP,

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the end of a connection: its states, CLOSE frames, giving up, leaving in MPI_Finalize.
+ * Tests of the end of a connection: states, CLOSE frames, giving up, leaving in MPI_Finalize.
  */
 #include "unit_pair.h"
 #include "unit_rails.h"
@@ -13,13 +13,13 @@
 #include "conn/rawe_conn_end.h"
 #include "conn/rawe_conn.h"
 
-#define TIMEOUT_NS (5 * UNIT_S) /* as unit_init has it */
+#define TIMEOUT_NS (5 * UNIT_S) /* as set by unit_init */
 #define SENDS 3u
 
 static struct unit_send sends[SENDS];
 /** Content of messages: unit_fill with seed 3. */
 static uint8_t data[5000];
-static enum rawe_needs needs; /**< of the peers of the finalizing process */
+static enum rawe_needs needs; /**< what the finalizing process's peers need */
 
 /** Fixture: an open express lane. */
 static void set_up(void)
@@ -44,7 +44,7 @@ static void send(unsigned from, unsigned count)
     unit_send_messages(end(from), sends, count, data, sizeof(data));
 }
 
-/** Hand node 0 a control frame of its peer. */
+/** Hand node 0 a control frame from its peer. */
 static void receive(uint8_t type, uint8_t flags, uint32_t sequence, uint32_t acknowledgement)
 {
     const struct rawe_header header = {
@@ -70,7 +70,7 @@ static enum rawe_finalized linger(struct rawe_conn *conn, uint64_t most_ns)
     return result;
 }
 
-/** Both lanes of a node lead to the same process. */
+/** Join a node's lanes: both lead to the same process. */
 static void join_lanes(unsigned node)
 {
     struct rawe_route *route = net.node[node].route;
@@ -101,7 +101,7 @@ TEST(rawe_conn_end_step__each_state_and_event)
     struct rawe_conn *conn = end(0);
     for (unsigned from = RAWE_END_NONE; from <= RAWE_END_BOTH_ANNOUNCED; from++) {
         for (unsigned event = RAWE_ON_FINALIZE; event <= RAWE_ON_FORGET_PEER; event++) {
-            enum rawe_end_state to = from; /* what cannot happen changes nothing */
+            enum rawe_end_state to = from; /* an impossible event changes nothing */
             for (size_t i = 0; i < sizeof(edges) / sizeof(edges[0]); i++) {
                 to = edges[i].from == from && edges[i].event == event ? edges[i].to : to;
             }
@@ -120,10 +120,10 @@ TEST(rawe_conn_note_finalizing__each_frame)
     static const struct {
         enum rawe_end_state from, to;
         uint8_t type, flags;
-        uint32_t sequence; /**< of a peer that is told from number 7 on, or UINT32_MAX - 10 */
+        uint32_t sequence; /**< the peer is told from number 7, or UINT32_MAX - 10, on */
     } cases[] = {
         {RAWE_END_NONE, RAWE_END_PEER, RAWE_FRAME_PROBE, RAWE_FLAG_FINALIZING, 1},
-        {RAWE_END_PEER, RAWE_END_PEER, RAWE_FRAME_ACK, 0, 0}, /* overtaken */
+        {RAWE_END_PEER, RAWE_END_PEER, RAWE_FRAME_ACK, 0, 0}, /* overtaken by the PROBE */
         {RAWE_END_NONE, RAWE_END_NONE, RAWE_FRAME_ACK, RAWE_FLAG_PROBE_ANSWER, 7},
         {RAWE_END_ANNOUNCING, RAWE_END_ANNOUNCING, RAWE_FRAME_ACK, 0, 7},
         {RAWE_END_ANNOUNCING, RAWE_END_ANNOUNCING, RAWE_FRAME_ACK, RAWE_FLAG_PROBE_ANSWER, 6},
@@ -178,7 +178,7 @@ TEST(rawe_conn_disowned__each_frame)
         {RAWE_FRAME_CLOSE, 0, RAWE_DISOWNED_GIVEN_UP},
         {RAWE_FRAME_PROBE, 0, RAWE_DISOWNED_NOT},
     };
-    send(0, 1); /* in flight, so that nothing is believed at once */
+    send(0, 1); /* data in flight, so that no frame is believed at once */
     for (size_t i = 0; i < sizeof(frames) / sizeof(frames[0]); i++) {
         receive(frames[i].type, frames[i].flags, 0, 0);
         assert_int_equal(end(0)->end.disowned, frames[i].then);
@@ -187,7 +187,7 @@ TEST(rawe_conn_disowned__each_frame)
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
 }
 
-/** Nothing is in flight, so nothing else would ask. While we did not run, nothing was asked. */
+/** With nothing in flight, nothing else sends a PROBE. None is sent while we do not run. */
 TEST(rawe_conn_disowned__an_idle_peer_is_asked)
 {
     uint32_t probes = net.node[0].sent[RAWE_FRAME_PROBE];
@@ -204,7 +204,7 @@ TEST(rawe_conn_disowned__an_idle_peer_is_asked)
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
 }
 
-/** The CLOSE is lost; the answer to a PROBE comes by another route than the ACK, and overtakes it. */
+/** The CLOSE is lost; the answer to a PROBE overtakes the ACK, which takes another route. */
 TEST(rawe_conn_receive_close__an_acknowledgement_after_it_counts)
 {
     send(0, 1);
@@ -220,7 +220,7 @@ TEST(rawe_conn_receive_close__an_acknowledgement_after_it_counts)
 
 TEST(rawe_conn_receive_close__both_ends_wait_for_no_data_any_more)
 {
-    static const uint8_t flags[] = {0, RAWE_FLAG_REPLY}; /* a peer that closes, or disowns it */
+    static const uint8_t flags[] = {0, RAWE_FLAG_REPLY}; /* the peer closes, or disowns, the connection */
     for (unsigned i = 0; i < 2; i++) {
         set_up();
         send(0, 2);
@@ -229,7 +229,7 @@ TEST(rawe_conn_receive_close__both_ends_wait_for_no_data_any_more)
         assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
         receive(RAWE_FRAME_CLOSE, flags[i] | RAWE_FLAG_FINALIZING, 0, 0);
         assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
-        assert_int_equal(sends[0].done + sends[1].done, 0); /* no connection has them any more */
+        assert_int_equal(sends[0].done + sends[1].done, 0); /* no connection owns them any longer */
         assert_nothing_lost();
     }
 }
@@ -240,7 +240,7 @@ TEST(rawe_engine_receive__an_unknown_peer_is_answered)
     unit_settle(&net);
     net.node[1].refuses = true;
     rawe_engine_finalizing(engine(1));
-    send(0, 3); /* it asks for a connection again */
+    send(0, 3); /* requests a connection again */
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
     unit_settle(&net);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
@@ -263,7 +263,7 @@ TEST(rawe_conn_send_close__three_times_when_finalizing)
 
 /* ---- giving up ---- */
 
-/** Node 0 waits for node 1 in vain; node 1 computes, and asks nothing. */
+/** Node 0 gives up node 1, which then computes and does not probe. */
 TEST(rawe_conn_answer_failed__not_while_the_program_is_away)
 {
     net.filter = drop_all;
@@ -287,7 +287,7 @@ TEST(rawe_conn_answer_failed__not_while_the_program_is_away)
     assert_int_equal(net.node[0].given_up_calls, 0);
 }
 
-/** Node 0 calls one that reaches it by other means; nothing was ever open between them. */
+/** Node 0 connects to a process that reaches it by other means; no connection was ever open. */
 TEST(rawe_conn_fail__renounced_before_it_was_open)
 {
     for (unsigned finalizing = 0; finalizing < 2; finalizing++) {
@@ -328,7 +328,7 @@ TEST(rawe_conn_peer_gone__on_a_lane_never_opened)
     join_lanes(0);
     rawe_engine_finalizing(engine(1));
     assert_int_equal(linger(end(1), UNIT_S), RAWE_FINALIZED_DONE);
-    unit_close(&net, 1, unit_lane); /* it leaves */
+    unit_close(&net, 1, unit_lane); /* node 1 leaves */
     unit_settle(&net);
     net.filter = lose_to_node_1;
     unit_send_message(bulk, &sends[0], 0, data, sizeof(data));
@@ -338,7 +338,7 @@ TEST(rawe_conn_peer_gone__on_a_lane_never_opened)
     assert_int_equal(bulk->handshake.state, RAWE_CONN_IDLE);
 }
 
-/** It waits for others, and says so, but none of our frames arrives any more. */
+/** The finalizing peer waits for others and answers, but our frames no longer arrive. */
 TEST(rawe_conn_peer_gone__as_it_takes_nothing)
 {
     net.filter = lose_data;
@@ -380,23 +380,23 @@ TEST(rawe_conn_finalized__unused_ones_may_be_closed)
     assert_int_equal(rawe_conn_finalized(end(1), needs, net.now_ns), RAWE_FINALIZED_DONE);
 }
 
-/** It waits for about that long, and no longer. */
+/** The process waits for about `waits_ns`, and no longer. */
 TEST(rawe_conn_finalized__a_peer_that_is_silent_or_takes_nothing)
 {
     static const struct {
         const char *peer;
         bool (*filter)(struct unit_net *of, const struct net_frame *frame);
         enum rawe_needs needs;
-        unsigned in_flight; /**< messages to it */
+        unsigned in_flight; /**< messages to the peer */
         uint64_t waits_ns;
         enum rawe_finalized then;
     } cases[] = {
         {"dies that needed nothing", drop_all, RAWE_NEEDS_ALL, 0, TIMEOUT_NS, RAWE_FINALIZED_DONE},
         {"dies that needs data", drop_all, RAWE_NEEDS_ALL, 1, TIMEOUT_NS, RAWE_FINALIZED_LOST},
         {"only answers", lose_data, RAWE_NEEDS_ALL, 1, TIMEOUT_NS, RAWE_FINALIZED_LOST},
-        /* It has been told that we finalize; if it is silent, it has left. */
+        /* The peer knows that we finalize; if it is silent, it has left. */
         {"without needs is silent", drop_all, RAWE_NEEDS_NONE, 1, UNIT_S, RAWE_FINALIZED_DONE},
-        /* A process of another job, which has disconnected and died. */
+        /* A process of another job that disconnected and died. */
         {"that needs data has all", drop_all, RAWE_NEEDS_DATA, 0, UNIT_S, RAWE_FINALIZED_DONE},
         {"that needs data misses some", drop_all, RAWE_NEEDS_DATA, 1, TIMEOUT_NS,
          RAWE_FINALIZED_LOST},
@@ -425,17 +425,17 @@ TEST(rawe_conn_finalized__a_peer_that_was_never_connected)
     unit_send_message(bulk, &sends[0], 0, data, sizeof(data));
     rawe_engine_finalizing(engine(1));
     assert_int_equal(rawe_conn_finalized(bulk, needs, net.now_ns), RAWE_FINALIZED_NOT);
-    /* Behind a fence in MPI_Finalize, no peer takes what is queued for it. */
+    /* After a fence in MPI_Finalize, no peer receives its queued data. */
     assert_int_equal(rawe_conn_finalized(bulk, RAWE_NEEDS_NONE, net.now_ns), RAWE_FINALIZED_DONE);
     join_lanes(1);
-    rawe_conn_end_step(end(1), RAWE_ON_PEER_FINALIZING); /* known by another lane */
+    rawe_conn_end_step(end(1), RAWE_ON_PEER_FINALIZING); /* known from the other lane */
     assert_int_equal(rawe_conn_finalized(bulk, needs, net.now_ns), RAWE_FINALIZED_DONE);
     rawe_conn_end_step(end(1), RAWE_ON_FORGET_PEER);
     assert_int_equal(linger(bulk, TIMEOUT_NS * 9 / 10), RAWE_FINALIZED_NOT);
     assert_int_equal(linger(bulk, TIMEOUT_NS / 5), RAWE_FINALIZED_LOST);
 }
 
-/** Also if it did so while the owner was away, and was to be told when it came back. */
+/** The peer may also close while the owner is away, with the report still deferred. */
 TEST(rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize)
 {
     for (unsigned before = 0; before < 2; before++) {
@@ -456,11 +456,11 @@ TEST(rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize)
             rawe_engine_finalizing(engine(1));
         }
         assert_int_equal(linger(end(1), UNIT_S), RAWE_FINALIZED_LOST);
-        assert_false(rawe_engine_has_deferred(engine(1))); /* it is not reported any more */
+        assert_false(rawe_engine_has_deferred(engine(1))); /* no report is left */
         end(1)->end.heard = true;
         struct rawe_conn *bulk = unit_open(&net, 1, RAWE_LANE_BULK);
         join_lanes(1);
-        rawe_conn_end_step(bulk, RAWE_ON_PEER_FINALIZING); /* but it does, by another lane */
+        rawe_conn_end_step(bulk, RAWE_ON_PEER_FINALIZING); /* it finalizes after all, on the other lane */
         assert_int_equal(rawe_conn_finalized(end(1), needs, net.now_ns), RAWE_FINALIZED_DONE);
     }
 }

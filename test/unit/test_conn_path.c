@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of moving a connection to another route, of answers to a peer that has moved, and of
- * rawe_route: the ring of routes to a process.
+ * Tests of moving a connection to another route, of answers to a peer that has moved, and of the
+ * ring of routes to a process (rawe_route).
  */
 #include "unit_rails.h"
 
@@ -22,7 +22,7 @@ static void set_up(void)
 
 FIXTURE(set_up, rails_stop);
 
-/** Otherwise the answer to the probe would be evidence of their loss. */
+/** Otherwise the probe's answer would be evidence of their loss. */
 TEST(rawe_conn_move__frames_that_follow_are_not_older_than_the_probe)
 {
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
@@ -38,15 +38,15 @@ TEST(rawe_conn_move__ends_asking_a_peer_that_does_not_answer)
     rails_cut(1);
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
     unit_run(&rails.net, 20 * UNIT_S, 5 * UNIT_MS);
-    assert_int_equal(rails.host[0].failed_calls, 0); /* nothing is waited for */
+    assert_int_equal(rails.host[0].failed_calls, 0); /* nothing is awaited */
     assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
     assert_true(conn->engine->counters.probes_sent < 10);
-    /* The next caller begins again. */
+    /* The next caller starts afresh. */
     assert_int_equal(conn->path.liveness.probes_unanswered, 0);
     assert_int_equal(conn->path.liveness.silent_since_ns, 0);
 }
 
-/** Return the rail on which a connection answers. */
+/** Return the rail on which a connection sends answers. */
 static unsigned rail_back(const struct rawe_conn *conn)
 {
     const struct rails_nic *nic = conn->path.into->context;
@@ -92,7 +92,7 @@ TEST(rawe_engine_receive__a_question_of_another_process_is_answered)
 #define RING_ROUTES 3u
 
 static struct rawe_route routes[RING_ROUTES];
-static char engine_a, engine_b; /* only their addresses count */
+static char engine_a, engine_b; /* only their addresses are used */
 
 static struct rawe_engine *route_engine(unsigned which)
 {

@@ -35,7 +35,7 @@ TEST(receive_data__outside_the_window)
 
 TEST(receive_data__beyond_a_gap_without_memory)
 {
-    unit_allocations_left = 2; /* of the harness, for the frame */
+    unit_allocations_left = 2; /* the harness needs two for the frame */
     receive_message(1, 0, 2);
     unit_allocations_left = -1;
     assert_int_equal(counters(1)->no_buffer, 1);
@@ -51,7 +51,7 @@ TEST(receive_data__beyond_a_gap_without_memory)
 
 TEST(rawe_conn_deliver_messages__what_is_before_a_malformed_fragment_counts)
 {
-    /* What may stand behind a good message: cut off, too long, unknown, of the wrong kind. */
+    /* Bytes after a good message: cut off, too long, unknown, of the wrong kind. */
     static const uint8_t tails[][24] = {
         {1, 1, 0},                /* 3 bytes: shorter than a fragment header */
         {1, 1, 0xFF, 0xFF},       /* longer than the frame */
@@ -73,7 +73,7 @@ TEST(rawe_conn_deliver_messages__what_is_before_a_malformed_fragment_counts)
         receive_data(0, 0, payload, at + tail_bytes[i]);
         unit_assert_last(&net.node[1], i + 1, 7, 12, i);
         assert_int_equal(counters(1)->dropped_length, i + 1);
-        assert_int_equal(end(1)->rx.window.next, next + 1); /* sent again it would be no better */
+        assert_int_equal(end(1)->rx.window.next, next + 1); /* a retransmission would be as bad */
     }
 }
 
@@ -87,7 +87,7 @@ TEST(receive_data__a_malformed_first_fragment_is_not_taken)
         {2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},                         /* SEGMENT cut off */
         {2, 1, 0, 4, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 8, 1, 2, 3, 4}, /* beyond its message */
         {3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},             /* PUT cut off */
-        /* SEGMENT and PUT with something behind them */
+        /* SEGMENT and PUT followed by another fragment */
         {2, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 16, 1, 2, 3, 4, 5, 6, 7, 8, 1, 0, 0, 0, 0},
         {3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0},
     };
@@ -101,7 +101,7 @@ TEST(receive_data__a_malformed_first_fragment_is_not_taken)
     assert_int_equal(counters(1)->frames_received, 0);
     assert_int_equal(net.node[1].engine.reassembly_buffers.allocated, 0);
     assert_int_equal(net_queue_count(&net.queue), 0);
-    receive_message(0, 0, 1); /* the true frame of that number is still welcome */
+    receive_message(0, 0, 1); /* the genuine frame of that number is still accepted */
     assert_int_equal(net.node[1].message_count, 1);
 }
 
@@ -127,7 +127,7 @@ TEST_WITH(unconnected, rawe_conn_deliver__a_callback_replies)
     }
     receive_data(0, RAWE_FLAG_ACK_NOW, payload, at);
     assert_int_equal(replies, 4);
-    /* The first reply already carries the acknowledgement: no frame of its own for it. */
+    /* The first reply carries the acknowledgement, so no ACK frame is needed. */
     assert_int_equal(net.wire->header.acknowledgement, UINT32_MAX);
     rawe_engine_flush(&net.node[1].engine, net.now_ns);
     assert_int_equal(counters(1)->acks_sent, 0);
@@ -290,13 +290,13 @@ TEST_WITH(unconnected, place__only_where_the_handle_allows)
         assert_memory_equal(memory, before, sizeof(memory));
     }
     assert_int_equal(counters(1)->bytes_received, 0);
-    assert_int_equal(engine(1)->put_refusal, RAWE_REFUSAL_BOUNDS); /* of the first one */
-    receive_put(index, key, 100, 0);                               /* nothing, at its very end */
+    assert_int_equal(engine(1)->put_refusal, RAWE_REFUSAL_BOUNDS); /* the first refusal */
+    receive_put(index, key, 100, 0);                               /* no bytes, at the very end */
     receive_put(index, key, 10, 90);
     unit_fill(before + 110, 90, 33);
     assert_memory_equal(memory, before, sizeof(memory));
     assert_int_equal(counters(1)->bytes_received, 90);
-    /* The old key is refused after deregistration, and when the index is used again. */
+    /* The old key is refused after deregistration, and once the index is reused. */
     assert_true(rawe_handle_deregister(&net.node[1].handles, index, key));
     receive_put(index, key, 0, 4);
     const struct unit_memory again =
@@ -311,13 +311,13 @@ TEST_WITH(unconnected, place__only_where_the_handle_allows)
 TEST(add_fragment__hostile_ones_are_counted_and_do_no_harm)
 {
     receive_segment(0, 0, 100, 200);
-    receive_segment(0, 100, 50, 151);                       /* another length */
+    receive_segment(0, 100, 50, 151);                       /* contradicts the length */
     receive_segment(RAWE_REASSEMBLY_MESSAGES, 0, 100, 200); /* the slot is in use */
     receive_segment(1, 0, 100, net.config.message_max_bytes + 1);
-    receive_segment(1, 0, 0, 100);   /* nothing in it */
-    receive_segment(0, 0, 101, 200); /* more than is missing */
+    receive_segment(1, 0, 0, 100);   /* empty */
+    receive_segment(0, 0, 101, 200); /* more data than is missing */
     assert_int_equal(counters(1)->dropped_fragment, 5);
-    assert_int_equal(counters(1)->frames_received, 6); /* sent again they were no better */
+    assert_int_equal(counters(1)->frames_received, 6); /* retransmissions would be as bad */
     assert_int_equal(net.node[1].message_count, 0);
     receive_segment(0, 100, 100, 200);
     unit_assert_last(&net.node[1], 1, 9, 200, 0);
@@ -331,7 +331,7 @@ TEST(add_fragment__without_a_buffer_the_frame_is_not_taken)
     receive_segment(2, 0, 100, 200);
     assert_int_equal(counters(1)->no_buffer, 1);
     assert_int_equal(end(1)->rx.window.next, next);
-    /* The message that all others wait for is taken beyond the limit. */
+    /* The message that all others wait for is accepted despite the limit. */
     receive_segment(0, 0, 200, 200);
     receive_segment(1, 100, 100, 200);
     assert_int_equal(net.node[1].message_count, 2);

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of accesses to registered memory: their records, GET, PUT and atomic operations; and of
- * memory that is deregistered while GETs of it are under way. The memory is node 1's, the peer
- * object that accesses it node 0's.
+ * Tests of accesses to registered memory (records, GET, PUT and atomic operations), and of memory
+ * that is deregistered while GETs of it are in progress. Node 0's peer object accesses node 1's
+ * memory.
  */
 #include "net_message.h"
 #include "unit_alloc.h"
@@ -17,21 +17,21 @@
 #define RECORD_MEMORY_BYTES 200000u
 #define RECORD_ACCESSES 300u
 
-/** A PUT, GET or atomic operation, with what is known of it. */
+/** A PUT, GET or atomic operation and its outcome. */
 struct access {
-    struct rawe_operation operation; /**< first: cast back from it */
+    struct rawe_operation operation; /**< must be first: cast back from it */
     unsigned done;
     enum rawe_status status;
-    uint64_t before; /**< atomic: the word as it was */
+    uint64_t before; /**< atomic: previous value of the word */
 };
 
 static uint8_t record_memory[RECORD_MEMORY_BYTES] __attribute__((aligned(8)));
-/** Where GETs bring it, to the same offset; elsewhere it is 0xEE. */
+/** Target of GETs, at the same offset as the source; otherwise 0xEE. */
 static uint8_t record_result[RECORD_MEMORY_BYTES];
 static struct unit_memory record_known;
 static bool revoked;
 
-/** Those made since the memory was registered, in order. */
+/** Accesses made since the memory was registered, in order. */
 static struct access record_accesses[RECORD_ACCESSES];
 static unsigned access_count;
 
@@ -80,7 +80,7 @@ static void record_revoke(void)
     }
 }
 
-/** A peer whose express lane is connected and whose path carries batches or not; its memory. */
+/** Start a peer, connect its express lane and register its memory; `batches`: the path has them. */
 static void record_start(bool batches)
 {
     unit_peer_start(batches);
@@ -126,7 +126,7 @@ static struct access *record_get(uint64_t offset, uint64_t len_bytes)
     return access;
 }
 
-/** Run for 400 ms, and assert that nothing is outstanding any more. */
+/** Run for 400 ms, then assert that nothing is outstanding. */
 static void record_run(void)
 {
     for (unsigned i = 0; i < 400; i++) {
@@ -143,7 +143,7 @@ static void record_assert_ended(const struct access *access, enum rawe_status st
     assert_int_equal(access->status, status);
 }
 
-/** Short PUTs, by their number. */
+/** Short PUTs, by number. */
 static struct access record_puts[RECORD_ACCESSES];
 
 /** Make an atomic operation. */
@@ -159,7 +159,7 @@ static struct access *record_atomic(enum rawe_atomic what, uint64_t offset, uint
     return access;
 }
 
-/** Make short PUT `number`; false when it is too long for that. */
+/** Make short PUT `number`. Returns false if it is too long. */
 static bool record_put(unsigned number, void *data, size_t len_bytes, uint64_t offset)
 {
     record_puts[number] = (struct access){.operation = {
@@ -174,7 +174,7 @@ static bool record_put(unsigned number, void *data, size_t len_bytes, uint64_t o
     return rawe_peer_operate(&peer, &record_puts[number].operation);
 }
 
-/** Assert that a GET is complete and has the target's bytes. */
+/** Assert that a GET is complete and returned the target's bytes. */
 static void record_assert_got(const struct access *access, uint64_t offset, size_t len_bytes)
 {
     record_assert_ended(access, RAWE_STATUS_DONE);
@@ -228,7 +228,7 @@ TEST(operate__at_the_limit)
 TEST(records__of_a_failed_connection_fail_when_the_owner_is_back)
 {
     net.node[0].conn[RAWE_LANE_EXPRESS]->handshake.state = RAWE_CONN_FAILED;
-    rawe_engine_defer_begin(engine(0)); /* the sender is not the owner: completions have to wait */
+    rawe_engine_defer_begin(engine(0)); /* not the owner's thread: completions have to wait */
     const struct access *access = record_get(0, 8);
     record_put_words(1, 0);
     assert_int_equal(access->done, 0);
@@ -248,7 +248,7 @@ TEST(get__replies_to_the_requests_of_a_frame_share_one)
     for (unsigned i = 0; i < 10; i++) {
         (void)record_get(16 * i, 8);
     }
-    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - requests, 1); /* the first one */
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - requests, 1); /* the first GET */
     record_run();
     record_assert_all_got(10, 16, 8);
     assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - requests, 2);
@@ -268,7 +268,7 @@ TEST(get__short_replies_never_take_the_other_lane)
     assert_non_null(net.node[1].conn[RAWE_LANE_BULK]);
 }
 
-/** Hand node 0 the next data frame of node 1's, made up. */
+/** Hand node 0 a forged next data frame from node 1. */
 static void forge_data(const uint8_t *payload, size_t payload_bytes)
 {
     unit_receive_forged(
@@ -279,7 +279,7 @@ static void forge_data(const uint8_t *payload, size_t payload_bytes)
 
 static struct unit_memory own;
 
-/** Add a GET of all of node 0's memory to a payload; returns its new length. */
+/** Add a GET of all of node 0's memory to a payload. Returns the new length. */
 static size_t add_get(uint8_t *payload, size_t at)
 {
     uint8_t *out = payload + at;
@@ -291,7 +291,7 @@ static size_t add_get(uint8_t *payload, size_t at)
     return (size_t)(out - payload) + RAWE_REQUEST_BYTES;
 }
 
-/** rawe_operation.done: makes progress, and gets a request by it. */
+/** rawe_operation.done: makes progress, which receives a request. */
 static void done_in_the_midst(struct rawe_operation *operation, enum rawe_status status)
 {
     uint8_t payload[100];
@@ -304,7 +304,7 @@ static void done_in_the_midst(struct rawe_operation *operation, enum rawe_status
 TEST(get__another_comes_while_a_callback_makes_progress)
 {
     uint8_t payload[200];
-    unit_peer_connect_lane(RAWE_LANE_BULK); /* where the replies go */
+    unit_peer_connect_lane(RAWE_LANE_BULK); /* carries the replies */
     own = unit_register_memory(&net, 0, record_memory, sizeof(record_memory), RAWE_ACCESS_READ);
     struct access *access = record_get(0, 8);
     access->operation.done = done_in_the_midst;
@@ -364,7 +364,7 @@ TEST(put__gather_behind_the_first)
     assert_true(net.node[1].sent[RAWE_FRAME_ACK] - acknowledgements <= 2);
 }
 
-/** Those that have waited for the link. */
+/** PUTs that waited for the link request an acknowledgement. */
 TEST(put__an_acknowledgement_is_asked_for)
 {
     net.node[0].link_room = 0;
@@ -424,7 +424,7 @@ TEST(atomic__leaves_at_once)
     record_put_words(3, 0);
     assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 1);
     net.now_ns += 10 * UNIT_US;
-    (void)record_atomic(RAWE_ATOMIC_ADD, 0, 8, 1, 0); /* and what was held back with it */
+    (void)record_atomic(RAWE_ATOMIC_ADD, 0, 8, 1, 0); /* and the held records with it */
     assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 2);
     assert_true(conn->tx.window.newest->first.oldest_ns == net.now_ns);
     (void)record_atomic(RAWE_ATOMIC_ADD, 0, 8, 1, 0);
@@ -439,11 +439,11 @@ static bool drop_bulk(struct unit_net *unused, const struct net_frame *frame)
     return frame->header.type != RAWE_FRAME_BULK;
 }
 
-/** A quarter of probe_least_ns after its GET; long before the answer to a request is overdue. */
+/** A quarter of probe_least_ns after the GET, long before an answer to a request is overdue. */
 TEST(get__a_target_that_is_away_is_asked_soon)
 {
     record_get(0, 8);
-    record_run(); /* the round trip is known */
+    record_run(); /* an RTT is known */
     uint64_t before = engine(0)->counters.probes_sent;
     net.node[1].paused = true;
     (void)record_get(0, 60000);
@@ -453,7 +453,7 @@ TEST(get__a_target_that_is_away_is_asked_soon)
     record_run();
 }
 
-/** The target has acknowledged the request, but has left MPI since: its thread hears a PROBE. */
+/** The target acknowledged the request but then left MPI: only its thread receives PROBEs. */
 TEST(get__a_reply_that_does_not_come_is_asked_for_ever_more_rarely)
 {
     (void)record_get(0, 190000); /* opens the bulk lane */
@@ -469,14 +469,14 @@ TEST(get__a_reply_that_does_not_come_is_asked_for_ever_more_rarely)
     unit_run(&net, 10 * net.config.liveness.probe_most_ns, 50 * UNIT_US);
     before = engine(0)->counters.probes_sent;
     unit_run(&net, 10 * net.config.liveness.probe_most_ns, 50 * UNIT_US);
-    assert_in_range(engine(0)->counters.probes_sent - before, 9, 11); /* as rarely as it gets */
+    assert_in_range(engine(0)->counters.probes_sent - before, 9, 11); /* the lowest rate */
     assert_int_equal(access->done, 0);
     net.filter = NULL;
     record_run();
     assert_int_equal(access->status, RAWE_STATUS_DONE);
 }
 
-/** Again: a GET of all its memory brings the target's bulk lane up; then replies stay on the wire. */
+/** Start again: open the target's bulk lane by a long GET, then hold its replies on the wire. */
 static void hold_replies(void)
 {
     unit_tear_down();
@@ -501,7 +501,7 @@ static void assert_refused(const struct access *access)
     assert_int_equal(access->operation.refusal, RAWE_REFUSAL_UNKNOWN);
 }
 
-/** Assert that GETs brought none of the memory's new content, only `value` or the initial 0xEE. */
+/** Assert that GETs read none of the memory's new content: only `value`, or the initial 0xEE. */
 static void assert_nothing_read(uint8_t value)
 {
     for (unsigned i = 0; i < sizeof(record_result); i++) {
@@ -527,7 +527,7 @@ TEST(get__memory_gone_when_the_target_finalizes)
     }
 }
 
-/** Control messages that node 1 was given: their channel, and their length. */
+/** Control messages that node 1 received: channel and length. */
 static struct {
     unsigned count;
     uint64_t channel;
@@ -583,7 +583,7 @@ TEST(control__is_given_to_the_owner_at_once)
         assert_true(controlled.channel == 0x1122334455667788);
         assert_int_equal(controlled.deferring, state != 0);
         assert_int_equal(controlled.finalizing, state == 2);
-        assert_int_equal(counters(1)->messages_received, messages); /* not the upper layer's */
+        assert_int_equal(counters(1)->messages_received, messages); /* none for the upper layer */
         assert_int_equal(engine(1)->deferral->bytes, 0);
         if (state == 1) {
             rawe_engine_defer_end(engine(1));
@@ -600,7 +600,7 @@ TEST(control__without_memory_or_callback)
     unit_peer_finish();
     unit_peer_connect();
     rawe_engine_finalizing(
-        engine(0)); /* its owner's memory may go; control messages do not need it */
+        engine(0)); /* control messages do not need the owner's memory, which may be freed */
     control(8);
     unit_peer_finish();
     assert_int_equal(controlled.count, 0);

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of sending, by copy and from the caller's memory: the frames and fragments that a
- * connection hands to the link, and sends that wait for a batch to fill.
+ * Tests of sending copies and from the caller's memory: the frames and fragments that a connection
+ * hands to the link, and sends that wait for a batch to fill.
  */
 #include "unit_pair.h"
 
@@ -35,7 +35,7 @@ TEST(rawe_conn_blocked_by__names_what_is_missing)
         assert_int_equal(rawe_conn_blocked_by(conn), RAWE_BLOCKED_BY_CONGESTION);
         assert_int_equal(counters(0)->blocked_congestion, i);
     }
-    conn->tx.peer_credit = 4; /* takes precedence if both are used up */
+    conn->tx.peer_credit = 4; /* reported first if both are used up */
     rawe_conn_output(conn, true, net.now_ns);
     assert_int_equal(rawe_conn_blocked_by(conn), RAWE_BLOCKED_BY_CREDIT);
     assert_int_equal(counters(0)->blocked_credit, 1);
@@ -54,7 +54,7 @@ TEST(rawe_conn_blocked_by__names_what_is_missing)
 
 TEST(rawe_conn_send_copy__busy_without_a_frame)
 {
-    net.node[0].engine.frames.limit = 0; /* a slab of each size is always had */
+    net.node[0].engine.frames.limit = 0; /* one slab of each size is always allowed */
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->tx.peer_credit = 1000;
     unit_fix_window(end(0), 1000);
@@ -69,7 +69,7 @@ TEST(rawe_conn_send_copy__busy_without_a_frame)
     unit_send_copy(end(0), 1, 10);
 }
 
-/* Unless another thread transmits it, a message is not complete before. */
+/* Without another thread that transmits it later, a message cannot be complete yet. */
 TEST(rawe_conn_send_copy__link_full_and_nothing_may_be_held_back)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -106,7 +106,7 @@ TEST(rawe_conn_send__has_failed)
     unit_assert_sent(sends, 3, RAWE_STATUS_FAILED);
 }
 
-/** A callback gives a later time than its round began with; what follows must not look older. */
+/** A callback passes a later time than its round began with; later frames must not look older. */
 TEST(rawe_conn_send_copy__time_does_not_go_back)
 {
     struct rawe_conn *conn = unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -118,7 +118,7 @@ TEST(rawe_conn_send_copy__time_does_not_go_back)
     assert_true(newest->first.oldest_ns >= newest->previous->first.oldest_ns);
 }
 
-/** Another connection has taken what was queued: nothing is awaited, or the timer never rests. */
+/** Another connection took the queued data: nothing may be awaited, or the timer never stops. */
 TEST(rawe_conn_start__with_a_full_link_and_nothing_to_send)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -131,7 +131,7 @@ TEST(rawe_conn_start__with_a_full_link_and_nothing_to_send)
 static uint8_t late_data[3000];
 static struct unit_send late_send;
 
-/** Time has passed; one message goes by copy, the next waits for the round that is under way. */
+/** Advance the clock and send two messages: one by copy, one that waits for the current round. */
 static void send_two_later(struct unit_send *send)
 {
     struct rawe_conn *conn = send->context;
@@ -150,7 +150,7 @@ TEST(rawe_conn_output__what_is_sent_later_does_not_look_older)
     uint32_t begin = conn->tx.window.next;
     first.context = conn;
     unit_fill(late_data, sizeof(late_data), 1);
-    unit_send_message(conn, &first, 1, late_data, 100); /* copied, hence complete at once */
+    unit_send_message(conn, &first, 1, late_data, 100); /* copied, so complete at once */
     assert_int_equal(first.done, 1);
     assert_int_equal(conn->tx.window.next, begin + 3);
     for (const struct rawe_txframe *frame = conn->tx.window.oldest->next; frame != NULL;
@@ -184,7 +184,7 @@ static void set_up_coalescing(void)
     start_coalescing(COALESCE_FROM);
 }
 
-/** Data of a frame of a batch. */
+/** Return the data length of a frame of a batch. */
 static size_t segment_bytes(void)
 {
     return net.config.payload_max_bytes + RAWE_HEADER_BYTES - RAWE_BATCH_HEADER_BYTES -
@@ -218,7 +218,7 @@ static void send_some(unsigned count, size_t len_bytes)
     }
 }
 
-/** All that was sent has arrived, in order, once. */
+/** Assert that everything sent has arrived once and in order. */
 static void assert_delivered(void)
 {
     assert_int_equal(net.node[1].message_count, send_count);
@@ -229,12 +229,12 @@ static void assert_delivered(void)
     assert_int_equal(counters(1)->dropped_fragment + counters(1)->dropped_length, 0);
 }
 
-/** An open bulk lane on which batches pass. */
+/** Open a bulk lane on which batches pass. */
 static void connect_good(void)
 {
     unit_use_batches(&net, BATCH_FRAMES);
     unit_connect(&net, RAWE_LANE_BULK);
-    send_next(20000); /* more than goes without validation */
+    send_next(20000); /* more than is sent before validation */
     finish();
     assert_int_equal(end(0)->path.batch, RAWE_BATCH_VALID);
     unit_fix_window(end(0), 64);
@@ -247,7 +247,7 @@ static void connect_busy(void)
     send_next(2 * COALESCE_FROM * segment_bytes());
     assert_int_equal(end(0)->tx.queue.bytes, 0);
     assert_int_equal(end(0)->tx.window.in_flight, 2 * COALESCE_FROM);
-    unit_step(&net); /* off the wire */
+    unit_step(&net); /* empty the wire */
     assert_true(end(0)->tx.window.in_flight >= 2 * COALESCE_FROM);
     net_queue_clear(&net.queue); /* drop the replies */
 }
@@ -257,7 +257,7 @@ static void flush(void)
     rawe_engine_flush(&net.node[0].engine, net.now_ns);
 }
 
-/** Batches of node 0 on the wire; all but the last frame of each are equally long. */
+/** Count node 0's batches on the wire; all frames of one have equal length, except the last. */
 static unsigned batches_on_wire(void)
 {
     unsigned count = 0, number = 0;
@@ -356,7 +356,7 @@ static void connect_holding(void)
     assert_int_equal(net_queue_count(&net.queue), HOLD_FROM);
 }
 
-/** Payload of a frame with several messages: what fits the buffers of frames with copied data. */
+/** Payload of a frame with several messages: limited by the buffers for copied data. */
 #define LIMIT_BYTES (1024u + RAWE_FRAGMENT_BYTES_MAX)
 
 static void set_up_busy(void)

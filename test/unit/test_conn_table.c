@@ -70,7 +70,7 @@ TEST(rawe_conn_table_add__without_memory)
 
 TEST(rawe_conn_table_renew__generations_wrap_past_0)
 {
-    uint32_t id = rawe_conn_table_add(&table, &conns[0]); /* index 0, so only they keep it from 0 */
+    uint32_t id = rawe_conn_table_add(&table, &conns[0]); /* index 0: only the generation keeps the id from 0 */
     for (uint32_t generation = 2; generation <= 0xFFF; generation++) {
         id = rawe_conn_table_renew(&table, id);
         assert_int_equal(id, generation << GENERATION_SHIFT);
@@ -104,13 +104,13 @@ TEST(rawe_conn_table_remove__lowest_index_is_used_again_first)
 
 TEST(rawe_conn_table_find__ids_from_anywhere)
 {
-    assert_null(rawe_conn_table_find(&table, 0)); /* in a table without memory */
+    assert_null(rawe_conn_table_find(&table, 0)); /* the table has no memory yet */
     assert_null(rawe_conn_table_find(&table, UINT32_MAX));
     uint32_t id = rawe_conn_table_add(&table, &conns[0]);
     for (uint32_t bit = 0; bit < 32; bit++) {
         assert_null(rawe_conn_table_find(&table, id ^ 1u << bit));
     }
-    /* Free indices have ids, too: they find nothing. */
+    /* The ids of free indices find nothing. */
     for (uint32_t index = 0; index < 2 * table.size; index++) {
         assert_null(rawe_conn_table_find(&table, index));
     }

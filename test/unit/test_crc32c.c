@@ -1,11 +1,11 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of CRC32C: the vectors of RFC 3720 appendix B.4, and a slow bit by bit implementation.
+ * Tests of CRC32C: the vectors of RFC 3720 appendix B.4, and a slow bit-by-bit implementation.
  */
 #include <string.h>
 
-/* The file itself: a processor with the instruction never uses the table. */
+/* Includes the source file: a processor with the instruction would never use the table. */
 #include "base/rawe_crc32c.c"
 #include "unit_test.h"
 
@@ -75,7 +75,7 @@ TEST(by_table__gives_what_the_instruction_gives)
     }
 }
 
-/** From the first length on that is folded, and some of jumbo frames; of each alignment. */
+/** Lengths from the shortest that is folded, and some of jumbo frames, at each alignment. */
 TEST(by_folding__gives_what_the_table_gives)
 {
     static uint8_t bytes[9100];

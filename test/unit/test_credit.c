@@ -11,7 +11,7 @@
 #define WINDOW 128u
 #define MS 1000000ull
 
-static struct rawe_credit credit; /**< of a ring of 64 frames */
+static struct rawe_credit credit; /**< for a ring of 64 frames */
 static struct rawe_credit_member members[2000];
 
 static void set_up(void)
@@ -43,7 +43,7 @@ TEST(rawe_credit_use_bulk__the_queue_but_half_of_the_ring_at_most)
     assert_int_equal(credit.share[RAWE_LANE_BULK].active, 24);
 }
 
-/** Connections of both lanes that send, and others that do not, at a queue of the default size. */
+/** Connections of both lanes, sending and idle, on a queue of the default size. */
 static struct rawe_credit_member two_lanes[RAWE_LANES][300];
 
 static void open_both(unsigned express_senders, unsigned bulk_senders, unsigned open)
@@ -78,7 +78,7 @@ TEST(rawe_credit_note__idle_lanes_share_a_quarter)
         promised += rawe_credit_advertise(&credit, RAWE_LANE_BULK, &two_lanes[RAWE_LANE_BULK][i]);
     }
     assert_in_range(promised, 100, 2621 / 4 + 1);
-    /* So nothing has to be taken back, and connections need not be looked at. */
+    /* No credit has to be taken back, so connections need no review. */
     assert_true(rawe_credit_advance(&credit, 1 + 10 * MS));
     (void)rawe_credit_review(&credit);
     assert_false(rawe_credit_review(&credit));
@@ -91,7 +91,7 @@ TEST(rawe_credit_open__a_quarter_for_those_that_may_begin)
         rawe_credit_open(&credit, i % 3 == 0 ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS, &members[i]);
     }
     rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[0]);
-    /* The ring is for both lanes: eight others. */
+    /* Both lanes share the ring: eight other connections. */
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].idle, 256 / 4 / 8);
     rawe_credit_close(&credit, RAWE_LANE_BULK, &members[3]);
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].idle, 256 / 4 / 7);
@@ -114,7 +114,7 @@ TEST(rawe_credit_of__in_turns_everybody_has_one)
     }
     for (unsigned i = 0; i < 500; i++) {
         assert_in_range(turns[i], 2,
-                        4); /* of 60 epochs; 500 senders, 48 frames, each kept for two */
+                        4); /* in 60 epochs: 500 senders, 48 frames, each kept for two */
     }
 }
 
@@ -134,12 +134,12 @@ TEST(rawe_credit_advance__a_sender_of_the_last_epoch_still_counts)
     rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[1]);
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 24);
     assert_false(rawe_credit_advance(&credit, 9 * MS));
-    assert_false(rawe_credit_advance(&credit, 0)); /* of another engine, before the beginning */
+    assert_false(rawe_credit_advance(&credit, 0)); /* another engine's time, before the start */
     assert_true(rawe_credit_advance(&credit, 1 + 10 * MS));
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 24);
     rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[0]);
     assert_int_equal(credit.senders_now[RAWE_LANE_EXPRESS],
-                     1); /* counted again, but not as one that has joined */
+                     1); /* counted again, but not as a new one */
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 24);
     assert_true(rawe_credit_advance(&credit, 1 + 20 * MS));
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 48);
@@ -163,7 +163,7 @@ static void begin_alone(void)
 TEST(rawe_credit_outdated__a_silent_sender_gives_back)
 {
     begin_alone();
-    /* There is enough for what all know of. */
+    /* The ring has room for all advertised credit. */
     assert_false(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[0]));
     rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[1]);
     assert_int_equal(rawe_credit_advertise(&credit, RAWE_LANE_EXPRESS, &members[1]), 48);
@@ -176,7 +176,7 @@ TEST(rawe_credit_outdated__a_silent_sender_gives_back)
 TEST(rawe_credit_outdated__whose_turn_has_come)
 {
     begin_alone();
-    /* Idle, a peer need not know that it could have more. */
+    /* An idle peer need not know that it could have more. */
     assert_false(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[1]));
     rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[1]);
     assert_true(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[1]));
@@ -201,7 +201,7 @@ TEST(rawe_credit_close__what_it_had_others_may_have)
     assert_int_equal(credit.advertised[RAWE_LANE_EXPRESS], 0);
 }
 
-/** A review finds each that is to be informed, as long as all that wait are noted again. */
+/** A review finds every sender to inform, provided that all waiting ones are noted again. */
 TEST(rawe_credit_review__misses_no_sender)
 {
     enum { MEMBERS = 60 };
@@ -213,7 +213,7 @@ TEST(rawe_credit_review__misses_no_sender)
     }
     for (unsigned step = 0; step < 200000; step++) {
         random = random * 6364136223846793005u + 1442695040888963407u;
-        /* Few send, for a while; then many do. */
+        /* A few members send for a while, then many. */
         unsigned senders = step / 5000 % 2 == 0 ? 3 : MEMBERS;
         struct rawe_credit_member *member = &members[(random >> 33) % senders];
         switch (random >> 60) {

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the limit on bytes in the qdisc, against a made-up qdisc that drains at a fixed rate. Its
+ * Tests of the limit on bytes in the qdisc, against a made-up one that drains at a fixed rate. Its
  * effect in the kernel needs a socket: see test/lab/link/test_link.c.
  */
 #include "linux/packet/rawe_packet.h"

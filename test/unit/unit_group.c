@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Members of a group on a wire in memory. See unit_group.h.
+ * Members of a group on an in-memory wire: see unit_group.h.
  */
 #include "unit_group.h"
 
@@ -27,7 +27,7 @@ static uint32_t self_of(const void *context)
     return (uint32_t)((const struct rawe_group *)context - group);
 }
 
-/** A frame on the wire, counted from the first. */
+/** Return a frame on the wire by its index from the first. */
 static struct in_flight *flight_at(unsigned index)
 {
     return &wire[(net.wire_first + index) % FRAMES_MAX];
@@ -149,7 +149,7 @@ void tear_down(void)
     }
 }
 
-/** Assert that all members have delivered the frames that the root has released. */
+/** Assert that all members have delivered every frame that the root has released. */
 static void check(uint32_t root)
 {
     for (uint32_t i = 0; i < config.members; i++) {
@@ -157,7 +157,7 @@ static void check(uint32_t root)
     }
 }
 
-/** A frame, or with `batch` a packet of `payload_bytes` behind a batch's header, comes to a member. */
+/** Deliver a frame or, if `is_batch`, a batch header with `payload_bytes` of data to a member. */
 static void come(uint32_t to, bool is_batch, const uint8_t *bytes, size_t len_bytes,
                  const uint8_t *payload, size_t payload_bytes)
 {
@@ -166,7 +166,7 @@ static void come(uint32_t to, bool is_batch, const uint8_t *bytes, size_t len_by
         payload = rawe_group_read(&header, bytes, len_bytes, &counted[to]);
     } else if (rawe_group_batch_decode(&header, bytes, len_bytes, payload_bytes) !=
                RAWE_DECODE_OK) {
-        counted[to].dropped_decode++; /* as the owner does */
+        counted[to].dropped_decode++; /* the owner counts it */
         payload = NULL;
     } else {
         uint8_t *where = rawe_group_place(&group[to], &header);
@@ -184,7 +184,7 @@ void receive(uint32_t to, const uint8_t *bytes, size_t len_bytes)
     come(to, false, bytes, len_bytes, NULL, 0);
 }
 
-/** Frames of a batch that come together. */
+/** Deliver part of a batch as one packet. */
 static void merge(const struct in_flight *flight, uint32_t at_bytes, uint32_t end_bytes,
                   uint32_t to)
 {
@@ -200,7 +200,7 @@ static void merge(const struct in_flight *flight, uint32_t at_bytes, uint32_t en
     come(to, true, head, sizeof(head), data_of, len_bytes);
 }
 
-/** Cut a batch into frames, lose some, and merge adjacent ones that are left. */
+/** Cut a batch into frames, lose some, and merge the adjacent ones that remain. */
 static void arrive_batch(const struct in_flight *flight, uint32_t to)
 {
     const uint32_t total_bytes = flight->header.payload_bytes;

@@ -38,9 +38,9 @@ struct in_flight {
 extern struct rawe_group_config config; /**< a test may change it before start() */
 extern struct rawe_group group[MEMBERS_MAX];
 extern struct rawe_group_counters counted[MEMBERS_MAX];
-extern uint8_t data[DATA_BYTES]; /**< each root's messages are consecutive pieces of it */
+extern uint8_t data[DATA_BYTES]; /**< each root sends consecutive pieces of it */
 
-/** State of a test: 0 at its beginning, except for fields that set_up sets. */
+/** A test's state: initially 0, except for fields that set_up sets. */
 struct group_net {
     uint64_t now_ns;
     unsigned wire_first, wire_count;
@@ -49,14 +49,14 @@ struct group_net {
      * Returns true if a frame to the receiver is lost; may change the frame. NULL: none is lost.
      */
     bool (*loses)(struct in_flight *flight, uint32_t receiver);
-    bool absent[MEMBERS_MAX];              /**< it neither receives nor sends */
-    bool refuses[MEMBERS_MAX];             /**< it refuses deliveries for now */
-    bool may_wait;                         /**< of all messages sent */
-    bool batches;                          /**< of all messages sent */
+    bool absent[MEMBERS_MAX];              /**< the member neither receives nor sends */
+    bool refuses[MEMBERS_MAX];             /**< the member refuses deliveries for now */
+    bool may_wait;                         /**< flag of all messages sent */
+    bool batches;                          /**< flag of all messages sent */
     unsigned packets;                      /**< packets of a batch that members received */
     uint8_t place[BATCH_BYTES];            /**< each member's place for such packets */
-    bool placed;                           /**< they are received there */
-    unsigned frames;                       /**< multicast frames */
+    bool placed;                           /**< packets are received into `place` */
+    unsigned frames;                       /**< multicast frames sent */
     unsigned sent[RAWE_GROUP_CONTROL_END]; /**< control messages by type */
     uint32_t sent_bytes[MEMBERS_MAX];
     /** Deliveries, by member and root. */
@@ -66,10 +66,10 @@ struct group_net {
     unsigned got_last[MEMBERS_MAX]; /**< messages flagged as the last */
     struct rawe_group_send send[1000];
     unsigned sends, done_count;
-    /** DATA that some members lose at its first transmission. */
+    /** DATA frames whose first transmission some members lose. */
     uint32_t losing_from, losing_count, losing_low, losing_high;
-    uint8_t losing_type;  /**< control messages of this type are lost, as without memory, ... */
-    unsigned losses_left; /**< ... this often */
+    uint8_t losing_type;  /**< control messages of this type are lost, as for lack of memory ... */
+    unsigned losses_left; /**< ... this many times */
 };
 extern struct group_net net;
 
@@ -84,16 +84,16 @@ void start(uint32_t members);
 void arrive(void);
 /** Deliver the first frame on the wire. */
 void arrive_one(void);
-/** Deliver these bytes to a member as a frame. */
+/** Deliver bytes to a member as a frame. */
 void receive(uint32_t to, const uint8_t *bytes, size_t len_bytes);
-/** Deliver a forged frame, or one of a batch, to a member. */
+/** Deliver a forged frame, or a frame of a batch, to a member. */
 void forge(uint32_t to, struct rawe_group_header header, const uint8_t *payload);
 /** Deliver a forged control message to a member. */
 void forge_control(uint32_t to, uint32_t from, struct rawe_group_control control,
                    const uint8_t *payload);
 /** Run a member at the given time. */
 void progress(uint32_t member, uint64_t now_ns);
-/** Advance time; each member runs when it has asked to. */
+/** Advance time; each member runs at the times it requests. */
 void pass(uint64_t ns);
 /** Lose `count` DATA frames, beginning with number `from`, for members `low` to `high`. */
 void lose(uint32_t from, uint32_t count, uint32_t low, uint32_t high);
@@ -102,7 +102,7 @@ void lose(uint32_t from, uint32_t count, uint32_t low, uint32_t high);
 bool try_send(uint32_t root, uint32_t len_bytes);
 /** Send the next piece of data, and assert that it is accepted. */
 void send_bytes(uint32_t root, uint32_t len_bytes);
-/** Start members that share frames: with two in flight, ten messages of 10 bytes each. */
+/** Start members that share frames. Two frames in flight, ten 10-byte messages per frame. */
 void share(uint32_t members);
 /** Start members that send in batches of up to ten frames of 100 bytes. */
 void batch(uint32_t members);

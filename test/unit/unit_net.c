@@ -19,7 +19,7 @@
 #include "net_message.h"
 #include "conn/rawe_conn_send.h"
 
-/* The link of a node: it takes frames as long as it has room. */
+/* A node's link: accepts frames while it has room. */
 
 void net_fail(const char *invariant, const char *format, ...)
 {
@@ -274,12 +274,12 @@ void unit_begin_at(struct unit_net *net, enum rawe_lane lane, uint32_t sequence)
 
 /* The wire. */
 
-/** More steps than any test needs to come to rest. */
+/** More steps than any test takes to settle. */
 #define STEPS_MAX 100000u
 
 /**
- * Merge the frames of a batch, and receive them as one. Returns how many frames, from the first on,
- * that were.
+ * Merge the frames of a batch, beginning with `first`, and receive them as one packet. Returns the
+ * number of merged frames.
  */
 static unsigned receive_batch(struct unit_net *net, struct net_frame *first)
 {
@@ -322,7 +322,7 @@ unsigned unit_step(struct unit_net *net)
         net->on_frame(frame);
     }
     net->wire = NULL;
-    unsigned received = 0; /* frames of a batch that were received with the first of them */
+    unsigned received = 0; /* frames received in one packet with an earlier one */
     while (round != NULL) {
         struct net_frame *next = round->next;
         if (received == 0 && is_paused(net, round->to)) {
@@ -346,7 +346,7 @@ unsigned unit_step(struct unit_net *net)
 
 void unit_settle(struct unit_net *net)
 {
-    /* A connection may wait for something that only time or the test brings: it stays pending. */
+    /* A connection that waits for time to pass, or for the test, stays pending. */
     unsigned idle = 0;
     for (unsigned steps = 0; steps < STEPS_MAX; steps++) {
         unsigned before = net_queue_count(&net->queue);
@@ -375,7 +375,7 @@ void unit_receive(struct unit_net *net, const struct net_frame *frame)
     struct rawe_engine *engine = net->engine_at(net, frame->to);
     if (engine != NULL) {
         if (rawe_engine_has_deferred(engine) && !engine->deferral->active) {
-            rawe_engine_deliver_deferred(engine); /* as the component does */
+            rawe_engine_deliver_deferred(engine); /* like the component */
         }
         (void)net_receive(engine, frame->bytes, (uint32_t)frame->len_bytes, net->now_ns);
     }
@@ -406,7 +406,7 @@ void unit_frame_encode(struct net_frame *frame)
     const size_t covered_bytes = RAWE_PAYLOAD_OFFSET + (size_t)frame->header.payload_bytes;
     if (covered_bytes + RAWE_CHECKSUM_BYTES <= frame->len_bytes) {
         (void)rawe_frame_seal(frame->bytes, &frame->header);
-    } else { /* a length that no frame has */
+    } else { /* no valid frame has this length */
         rawe_header_encode(frame->bytes + RAWE_ETH_HEADER_BYTES, &frame->header);
     }
 }
@@ -424,7 +424,7 @@ struct net_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lane
     const struct rawe_conn *peer = net->node[1 - from].conn[lane];
     if (peer != NULL && header.type != RAWE_FRAME_CONNECT) {
         header.connection_id = peer->handshake.local_id;
-        header.acknowledgement += peer->tx.window.una; /* given relative to what is acknowledged */
+        header.acknowledgement += peer->tx.window.una; /* given relative to una */
         header.credit = net->node[from].engine.pull.credit.share[lane].active;
     }
     frame->header = header;
@@ -488,7 +488,7 @@ void unit_send_message(struct rawe_conn *conn, struct unit_send *send, uint8_t t
     send->send.done = unit_send_done;
     send->send.kind = RAWE_FRAGMENT_MESSAGE;
     send->send.tag = tag;
-    /* In two pieces whenever there are two bytes: a header and what it stands in front of. */
+    /* In two pieces, like a header and its data, unless the message is too short. */
     size_t first_bytes = len_bytes / 3;
     send->send.piece_count = first_bytes != 0 ? 2 : 1;
     if (first_bytes != 0) {

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Two engines connected in memory, for the tests of connections: a fake clock, and a wire on which
- * each frame can be inspected, dropped, delayed, repeated or forged.
+ * Two engines connected in memory, for the tests of connections, with a fake clock and a wire on
+ * which each frame can be inspected, dropped, delayed, repeated or forged.
  *
  * Only the test advances time. A frame stays on the wire until unit_step or unit_settle delivers
  * it, or the test removes it.
@@ -41,9 +41,9 @@ struct unit_node {
     struct unit_net *net;
     unsigned index;
     bool started;
-    bool paused;        /**< its progress is not called; frames to it stay on the wire */
-    bool refuses;       /**< it accepts no connection */
-    bool has_given_up;  /**< it has given up the other node */
+    bool paused;        /**< makes no progress; frames to it stay on the wire */
+    bool refuses;       /**< accepts no connection */
+    bool has_given_up;  /**< has given up the other node */
     unsigned link_room; /**< frames until the link is full */
     struct rawe_conn *conn[RAWE_LANES];
     struct rawe_route route[RAWE_LANES]; /**< of each connection */
@@ -61,21 +61,21 @@ struct unit_node {
 struct unit_net {
     uint64_t now_ns;
     unsigned engine_count;
-    /** Returns the engine at an end of the wire; NULL if there is none. */
+    /** Returns the engine at an end of the wire, or NULL if there is none. */
     struct rawe_engine *(*engine_at)(struct unit_net *net, unsigned end);
     /** Called for each frame before unit_step delivers it; may be NULL. */
     void (*on_frame)(struct net_frame *frame);
-    struct rawe_engine_config config; /**< of both nodes; unit_start adds their differences */
+    struct rawe_engine_config config; /**< of both nodes; unit_start adds the differences */
     struct unit_node node[UNIT_NODES];
     union {
         struct net_queue queue; /**< frames on the wire */
-        struct net_frame *wire; /**< the first of them */
+        struct net_frame *wire; /**< the first frame */
     };
     /** Called for each frame that is sent; returns false to drop it. NULL: all pass. */
     bool (*filter)(struct unit_net *net, const struct net_frame *frame);
     unsigned filter_count;   /**< for use by the filter */
     unsigned batch_number;   /**< of the last batch sent */
-    unsigned batches_placed; /**< batches received straight into place */
+    unsigned batches_placed; /**< batches received directly into place */
     bool batches_vanish;     /**< the path loses all batches */
 };
 
@@ -84,7 +84,8 @@ void unit_init(struct unit_net *net);
 /** Start the engines of both nodes. */
 void unit_start(struct unit_net *net);
 /**
- * Close open connections, check that all frames and buffers are in their pools, free everything.
+ * Close open connections, check that all frames and buffers are back in their pools, and free
+ * everything.
  */
 void unit_stop(struct unit_net *net);
 /** Restart a node's engine without connections, like a restarted process with the same key. */
@@ -103,7 +104,7 @@ void unit_close(struct unit_net *net, unsigned node, enum rawe_lane lane);
 /** Connect the nodes on a lane, until both ends are OPEN. Returns node 0's end. */
 struct rawe_conn *unit_connect(struct unit_net *net, enum rawe_lane lane);
 /**
- * Let sequence numbers of both directions begin with `sequence`. Nothing may have been sent on the
+ * Start the sequence numbers of both directions at `sequence`. Nothing may have been sent on the
  * connection yet.
  */
 void unit_begin_at(struct unit_net *net, enum rawe_lane lane, uint32_t sequence);
@@ -145,7 +146,7 @@ struct unit_memory unit_register_memory(struct unit_net *net, unsigned node, voi
 /** Forge a frame and deliver it now, without a flush. */
 void unit_receive_forged(struct unit_net *net, unsigned from, enum rawe_lane lane,
                          struct rawe_header header, const void *payload, size_t payload_bytes);
-/** Encode the header of a frame again after a change of frame->header. */
+/** Encode a frame's header again after frame->header has changed. */
 void unit_frame_encode(struct net_frame *frame);
 
 /**
@@ -174,16 +175,16 @@ void unit_send_message(struct rawe_conn *conn, struct unit_send *send, uint8_t t
                        size_t len_bytes);
 void unit_send_put(struct rawe_conn *conn, struct unit_send *send, void *data, size_t len_bytes,
                    uint32_t index, uint64_t key, uint64_t offset);
-/** Send `count` messages of the same data, with their index as tag. */
+/** Send `count` messages with the same data and their index as tag. */
 void unit_send_messages(struct rawe_conn *conn, struct unit_send *sends, unsigned count, void *data,
                         size_t len_bytes);
-/** Assert that each send has completed, with this status. */
+/** Assert that each send has completed with this status. */
 void unit_assert_sent(const struct unit_send *sends, unsigned count, enum rawe_status status);
-/** Let path discovery find that the path carries at most this payload. */
+/** Have path discovery find a limit on the path's payload. */
 void unit_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_bytes);
 /** Copy a message of `len_bytes`, filled with seed `tag`, into the engine. */
 enum rawe_status unit_copy_message(struct rawe_conn *conn, uint8_t tag, size_t len_bytes);
-/** As unit_copy_message, and assert that the engine takes it. */
+/** As unit_copy_message, and assert that the engine accepts it. */
 void unit_send_copy(struct rawe_conn *conn, uint8_t tag, size_t len_bytes);
 /** Send `count` copied messages, with their index as tag. */
 void unit_send_copies(struct rawe_conn *conn, unsigned count, size_t len_bytes);

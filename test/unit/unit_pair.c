@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The start of the tests of connections: see unit_pair.h.
+ * Common set-up of the connection tests: see unit_pair.h.
  */
 #include "unit_pair.h"
 
@@ -64,7 +64,7 @@ bool drop_all(struct unit_net *unused, const struct net_frame *frame)
     return false;
 }
 
-/** Node 0 has nothing under way on any lane. */
+/** Returns true if node 0 has nothing in flight on any lane. */
 static bool drained(void)
 {
     bool all = true;

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The start of the tests of connections: a network of two nodes, started for each test.
+ * Common set-up of the connection tests: a network of two nodes, started for each test.
  */
 #ifndef UNIT_PAIR_H
 #define UNIT_PAIR_H
@@ -14,13 +14,13 @@ extern enum rawe_lane unit_lane;
 
 /** Fixture: start both nodes with the default configuration. */
 void unit_set_up(void);
-/** Fixture: as unit_set_up, and end() is of the bulk lane. */
+/** Fixture: as unit_set_up, but end() uses the bulk lane. */
 void unit_set_up_bulk(void);
 /** Fixture: as unit_set_up_bulk, with windows of 256 frames and rings of 1024. */
 void unit_set_up_wide(void);
 void unit_tear_down(void);
 
-/** Differences from unit_init; 0: none. */
+/** Options that differ from unit_init; 0: the default. */
 struct unit_options {
     uint32_t window_frames; /**< rings are four times as large */
     uint32_t payload_max_bytes;
@@ -28,7 +28,7 @@ struct unit_options {
     uint32_t coalesce_from_frames;
     uint32_t batch_frames; /**< maximum per batch, on links that send batches */
 };
-/** Start both nodes, after stopping running ones. */
+/** Stop running nodes, and start both. */
 void unit_start_with(struct unit_options options);
 
 static inline struct rawe_engine *engine(unsigned node)

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A peer between two engines, for its tests.
+ * A peer between two engines: see unit_peer.h.
  */
 #include "unit_peer.h"
 

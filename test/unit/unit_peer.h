@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A peer between two engines of the in-memory network, and messages for it.
+ * A peer between two engines of the in-memory network, and messages to it.
  */
 #ifndef UNIT_PEER_H
 #define UNIT_PEER_H
@@ -15,9 +15,9 @@
 #define MESSAGES 64u
 #define MESSAGE_BYTES 40000u
 
-/** A length that fits a frame, is too long to be copied, and coalesces poorly. */
+/** A length that fits a frame, is too long to be copied and coalesces poorly. */
 #define FRAME_BYTES 1400u
-/** A length that may be copied, and coalesces poorly. */
+/** A length that may be copied and coalesces poorly. */
 #define COPIED_BYTES 900u
 
 /** Node 0's peer object for node 1. */
@@ -26,7 +26,7 @@ extern struct rawe_peer peer;
 /** Number of clock reads, and of frames on the wire at the last one. */
 extern unsigned clock_reads, wire_at_last_read;
 
-/** A message of the test, and its state. */
+/** A test message and its state. */
 struct sent {
     struct rawe_message message; /**< must be first: cast back from it */
     uint8_t own[MESSAGE_BYTES];
@@ -40,7 +40,7 @@ extern unsigned sent_count;
 
 /** Return the configuration of `peer`. */
 struct rawe_peer_config unit_peer_config(void);
-/** Start `peer`; its path carries batches or not. */
+/** Start `peer`; `batches`: its path carries batches. */
 void unit_peer_start(bool batches);
 /** Fixture, with unit_tear_down: start a peer whose path carries batches. */
 void unit_peer_set_up(void);
@@ -62,7 +62,7 @@ struct sent *unit_peer_send(size_t len_bytes, bool may_complete_early);
 void unit_peer_finish(void);
 /** Assert that node 1 received message `index`, byte for byte. */
 void unit_peer_assert_delivered(unsigned index, size_t len_bytes);
-/** Return the number of data frames that node 0 sent in a lane. */
+/** Return the number of data frames that node 0 sent on a lane. */
 unsigned unit_peer_frames(enum rawe_lane lane);
 /** Call rawe_peer_send_copy() with a header of 10 bytes and the rest. */
 enum rawe_status unit_peer_send_copy(size_t len_bytes);

@@ -16,7 +16,7 @@
 
 struct rails rails;
 
-/** Interfaces are numbered through: an index for net_peer_config. */
+/** Return an interface's index for net_peer_config; both hosts' interfaces share the numbers. */
 static uint32_t index_of(unsigned host, unsigned rail)
 {
     return host * RAILS + rail;
@@ -187,13 +187,13 @@ void rails_stop(void)
 {
     for (unsigned i = 0; i < 2; i++) {
         struct rails_host *host = &rails.host[i];
-        /* Interfaces are closed one by one, as in MPI_Finalize. */
+        /* Close the interfaces one by one, as in MPI_Finalize. */
         for (unsigned rail = 0; rail < RAILS; rail++) {
             rawe_peer_close(&host->nic[rail].peer);
             net_engine_stop(&host->nic[rail].engine);
         }
         for (unsigned rail = 0; rail < RAILS; rail++) {
-            /* Nothing came back afterwards. */
+            /* No memory was returned after that. */
             assert_true(rawe_list_empty(&host->nic[rail].engine.serving.free));
         }
         assert_null(host->deferral.first);

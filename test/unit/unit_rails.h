@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Two processes with several interfaces each, for the tests of migration. Rail i joins their
- * interfaces i; it can be cut and mended. The clock is fake, and frames take no time.
+ * Two processes with several interfaces each, for the tests of migration. Rail i joins interface i
+ * of each; it can be cut and mended. The clock is fake, and frames take no time.
  */
 #ifndef UNIT_RAILS_H
 #define UNIT_RAILS_H
@@ -34,9 +34,9 @@ struct rails_host {
     struct rails_nic nic[RAILS];
     struct unit_node inbox; /**< holds only its messages, and the clock for unit_net.h */
     unsigned failed_calls, lost_calls, unknown_calls;
-    bool late;    /**< it knows only the route on rail 0 until another is needed */
-    bool refuses; /**< ... and refuses that one, too */
-    bool follows; /**< it accepts a changed address of the peer's interfaces */
+    bool late;    /**< knows only the route on rail 0 until another is needed */
+    bool refuses; /**< ... and refuses that one as well */
+    bool follows; /**< accepts changed addresses of the peer's interfaces */
 };
 
 struct rails {
@@ -46,7 +46,7 @@ struct rails {
     };
     struct rails_host host[2];
     uint32_t mtu_payload_bytes[RAILS]; /**< limit of a rail; 0: none */
-    bool cut[RAILS];                   /**< it loses all frames */
+    bool cut[RAILS];                   /**< the rail loses all frames */
     unsigned carried[RAILS];           /**< delivered frames, by rail */
     /** Called for each frame before it is delivered; may be NULL. */
     void (*on_frame)(struct net_frame *frame, unsigned rail);
