@@ -225,7 +225,7 @@ TEST(rawe_engine_flush__a_full_link_is_tried_once)
     assert_true(rawe_engine_pending(engine(0)));
     engine(0)->callbacks.failed = NULL; /* the owner's callback is optional */
     unit_run(&net, net.config.liveness.peer_timeout_ns + UNIT_S, UNIT_MS);
-    for (unsigned lane = 0; lane < RAWE_LANES; lane++) { /* a link that stays full counts as a dead peer */
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) { /* a link that stays full: a dead peer */
         assert_int_equal(net.node[0].conn[lane]->handshake.state, RAWE_CONN_FAILED);
     }
     unit_assert_sent(each, RAWE_LANES, RAWE_STATUS_FAILED);

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Tests of bundles: which queued messages go into one, its layout, and when the messages complete.
- * Only the connection's queue is used; test_conn_send_coalesces.c sends and receives bundles.
+ * Only the connection's queue is used; test_conn_send.c sends and receives bundles.
  */
 #include <string.h>
 

@@ -220,7 +220,7 @@ TEST(rawe_conn_receive_close__an_acknowledgement_after_it_counts)
 
 TEST(rawe_conn_receive_close__both_ends_wait_for_no_data_any_more)
 {
-    static const uint8_t flags[] = {0, RAWE_FLAG_REPLY}; /* the peer closes, or disowns, the connection */
+    static const uint8_t flags[] = {0, RAWE_FLAG_REPLY}; /* the peer closes or disowns it */
     for (unsigned i = 0; i < 2; i++) {
         set_up();
         send(0, 2);
@@ -460,7 +460,7 @@ TEST(rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize)
         end(1)->end.heard = true;
         struct rawe_conn *bulk = unit_open(&net, 1, RAWE_LANE_BULK);
         join_lanes(1);
-        rawe_conn_end_step(bulk, RAWE_ON_PEER_FINALIZING); /* it finalizes after all, on the other lane */
+        rawe_conn_end_step(bulk, RAWE_ON_PEER_FINALIZING); /* it does, on the other lane */
         assert_int_equal(rawe_conn_finalized(end(1), needs, net.now_ns), RAWE_FINALIZED_DONE);
     }
 }

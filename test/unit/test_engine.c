@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the engine: its start and end, frames that it receives or drops, checksums, and frames
- * that arrive over another route or from an unknown source.
+ * Tests of the engine: start and end, frames received and dropped, checksums, and frames that
+ * arrive over another route or from an unknown source.
  */
 #include "unit_pair.h"
 
@@ -38,7 +38,7 @@ TEST_WITH(unconnected, rawe_engine_init__what_is_copied_fits_a_frame)
     assert_int_equal(net.node[1].message_count, 1);
 }
 
-/** A peer is probed a few times before it is given up. */
+/** A peer is probed several times before it is given up. */
 TEST_WITH(unconnected, rawe_engine_init__probes_are_more_frequent_than_the_peer_timeout)
 {
     static const uint64_t timeouts_s[] = {0, 1, 3, 60};
@@ -88,7 +88,7 @@ TEST_WITH(unconnected, rawe_engine_flush__from_within_a_callback_of_a_flush)
         unit_send_copy(conn, 1, 10); /* waits */
         sends[lane].on_done = flush_again;
         sends[lane].context = &net.node[0];
-        unit_fix_window(conn, 0); /* nothing of the next one is framed yet */
+        unit_fix_window(conn, 0); /* the next one is not framed yet */
         unit_send_message(conn, &sends[lane], 2, &byte, 1);
         unit_fix_window(conn, 64);
         rawe_conn_make_pending(conn);
@@ -98,7 +98,7 @@ TEST_WITH(unconnected, rawe_engine_flush__from_within_a_callback_of_a_flush)
     assert_int_equal(nested_flushes, 2);
     unit_run(&net, UNIT_MS, 20 * UNIT_US);
     assert_int_equal(net.node[1].message_count, 4);
-    /* Neither of the two has been forgotten on the way. */
+    /* Both messages have been delivered. */
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         struct rawe_conn *conn = net.node[0].conn[lane];
         assert_false(rawe_list_has(&conn->pending));
@@ -127,7 +127,7 @@ TEST_WITH(unconnected, rawe_engine_flush__a_callback_closes_the_next_in_line)
     unit_send_message(end(0), &send, 2, &byte, 1);
     unit_fix_window(end(0), 64);
     assert_ptr_equal(rawe_list_first(&net.node[0].engine.pending),
-                     &end(0)->pending); /* and bulk behind it */
+                     &end(0)->pending); /* bulk is behind it */
     net.node[0].link_room = UINT32_MAX;
     rawe_engine_flush(&net.node[0].engine, net.now_ns);
     assert_null(net.node[0].conn[RAWE_LANE_BULK]);
@@ -180,7 +180,7 @@ TEST(rawe_engine_receive__every_length)
     struct net_frame *whole = good_frame();
     for (size_t len_bytes = 0; len_bytes < whole->len_bytes; len_bytes++) {
         struct net_frame *frame = net_frame_copy(whole);
-        uint8_t *cut = malloc(len_bytes != 0 ? len_bytes : 1); /* nothing behind it */
+        uint8_t *cut = malloc(len_bytes != 0 ? len_bytes : 1); /* exactly this long */
         assert_non_null(cut);
         memcpy(cut, frame->bytes, len_bytes);
         free(frame->bytes);
@@ -233,7 +233,7 @@ TEST(rawe_engine_receive__wrong_version_type_and_flags)
 TEST_WITH(unconnected, rawe_engine_receive__a_wrong_bit_in_what_names_the_connection)
 {
     static const struct {
-        size_t at; /**< in the header */
+        size_t at; /**< offset in the header */
         unsigned bits;
         size_t counter;
     } fields[] = {
@@ -265,7 +265,7 @@ TEST_WITH(unconnected, rawe_engine_receive__a_wrong_bit_in_what_names_the_connec
         struct net_frame *frame = good_frame();
         frame->bytes[RAWE_MAC_BYTES + change / 256] += (uint8_t)change;
         if (change % 256 == 0) {
-            net_frame_free(frame); /* no change */
+            net_frame_free(frame); /* unchanged */
             continue;
         }
         unit_hand_over(&net, frame);
@@ -273,7 +273,7 @@ TEST_WITH(unconnected, rawe_engine_receive__a_wrong_bit_in_what_names_the_connec
     }
 }
 
-/** Hand node 1 a CONNECT; `mac_bits` of its source address are wrong. */
+/** Hand node 1 a CONNECT whose source address differs by `mac_bits`. */
 static void receive_connect(const struct rawe_connect *connect, uint8_t flags, uint32_t to_id,
                             size_t payload_bytes, uint8_t mac_bits)
 {
@@ -321,7 +321,7 @@ TEST(rawe_engine_receive__connect_requests_that_do_not_fit)
     receive_connect(&good, RAWE_FLAG_REPLY, end(1)->handshake.local_id ^ 0x00100000,
                     RAWE_CONNECT_BYTES, 0);
     assert_one_drop(&counters(1)->dropped_connection);
-    bad[4].lane = RAWE_LANE_BULK; /* a reply for another lane than the one that asked */
+    bad[4].lane = RAWE_LANE_BULK; /* a reply for another lane than the CONNECT's */
     receive_connect(&bad[4], RAWE_FLAG_REPLY, end(1)->handshake.local_id, RAWE_CONNECT_BYTES, 0);
     assert_one_drop(&counters(1)->dropped_unknown_peer);
     assert_int_equal(end(1)->handshake.peer_id, end(0)->handshake.local_id);
@@ -331,7 +331,7 @@ TEST(rawe_engine_receive__connect_requests_that_do_not_fit)
 
 TEST_WITH(unconnected, rawe_engine_receive__no_answer_to_a_group_address)
 {
-    uint8_t identity[RAWE_CONNECT_BYTES]; /* of a connection that only its sender still has */
+    uint8_t identity[RAWE_CONNECT_BYTES]; /* of a connection that only the sender still has */
     const struct rawe_engine_config *sender = &net.node[0].engine.config;
     rawe_connect_encode(identity, &(struct rawe_connect){.connection_id = 5u | 1u << 20,
                                                          .key = sender->key,
@@ -389,7 +389,7 @@ TEST(rawe_engine_receive__a_false_probe_closes_no_connection)
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
 }
 
-/** A silent peer's credit is taken back in the epochs after its last message, then nothing is due. */
+/** A silent peer's credit is reclaimed in the epochs after its last message; nothing else is due. */
 TEST(rawe_engine_reclaims_credit__until_silent_peers_know_of_less_credit)
 {
     struct rawe_credit *credit = &engine(1)->pull.credit;
@@ -435,7 +435,7 @@ TEST(rawe_engine_receive__drops_a_frame_cut_short)
     unit_hand_over(&net, shorter);
     assert_int_equal(counters(1)->dropped_checksum, 1);
     assert_int_equal(net.node[1].message_count, 0);
-    memcpy(longer->bytes, frame->bytes, frame->len_bytes); /* padded, which is no damage */
+    memcpy(longer->bytes, frame->bytes, frame->len_bytes); /* padding is not damage */
     longer->from = frame->from;
     longer->to = frame->to;
     net_frame_free(frame);
@@ -446,8 +446,8 @@ TEST(rawe_engine_receive__drops_a_frame_cut_short)
 static const struct unit_fixture with_rails = {rails_set_up, rails_stop};
 
 /**
- * A CONNECT ends a life of the connection while the owner defers: the copied message in flight is
- * reported as lost when the owner is back.
+ * A CONNECT ends a life of the connection while the owner defers. The copied message in flight is
+ * reported as lost once the owner is back.
  */
 TEST_WITH(with_rails, elsewhere__a_copied_message_is_lost_while_the_owner_defers)
 {
@@ -484,7 +484,7 @@ TEST_WITH(with_rails, elsewhere__time_does_not_go_back)
     struct rawe_engine *owner = &rails.host[1].nic[0].engine;
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
     unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
-    /* A callback of the round that receives has sent something, at a time it has read itself. */
+    /* In the receiving round, a callback sends at a time that it has read itself. */
     uint64_t later_ns = rails.now_ns + 30 * UNIT_US;
     owner->now_ns = later_ns;
     unit_send_copy(conn, 3, 100);
@@ -508,7 +508,7 @@ static void count_probes(struct net_frame *frame, unsigned rail)
     probes += rail == 1 && frame->header.type == RAWE_FRAME_PROBE;
 }
 
-/** Host 1 knows one of host 0's interfaces. */
+/** Start with a host 1 that knows only one of host 0's interfaces. */
 static void set_up_late(void)
 {
     rails_init();
@@ -534,7 +534,7 @@ static uint64_t dropped(unsigned rail)
 
 static const struct unit_fixture with_unknown = {set_up_late, rails_stop};
 
-/** No peer is probed because of frames that do not tell where it is. */
+/** Frames that do not show where the peer is cause no PROBE. */
 TEST_WITH(with_unknown, rawe_engine_receive__nothing_by_a_route_that_is_refused)
 {
     struct rawe_conn *conn = connect_lane();
@@ -558,7 +558,7 @@ static void set_up_batches(void)
 
 static const struct unit_fixture with_batches = {set_up_batches, rails_stop};
 
-/** Data is written before the frame is judged: not where an unknown peer says, which knows all keys. */
+/** Data is written before the frame is checked. An unknown source may have the keys, so not for it. */
 TEST_WITH(with_batches, rawe_engine_place__by_any_route_of_the_peer_and_no_other)
 {
     static uint8_t source[30000], memory[sizeof(source)];

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of deferral: messages and completions while no callback may be called, their delivery
- * afterwards, and lack of memory. The receiver is node 1.
+ * Tests of deferral: messages and completions while no callback may be called, their later
+ * delivery, and lack of memory. The receiver is node 1.
  */
 #include "unit_alloc.h"
 #include "unit_pair.h"
@@ -29,7 +29,7 @@ static void connect_and_defer(void)
     rawe_engine_defer_begin(engine(1));
 }
 
-/** Send messages with tags from 0 on. Only messages longer than a frame stay in order. */
+/** Send messages with tags from 0 on. Only messages longer than a frame keep their order. */
 static void send_messages(struct unit_send *sends, unsigned count, size_t len_bytes)
 {
     memset(sends, 0, count * sizeof(*sends));
@@ -65,7 +65,7 @@ static void send_in_order(unsigned count, size_t len_bytes)
     unit_run(&net, 500 * UNIT_MS, UNIT_MS);
 }
 
-/** Stop deferring for good: everything is delivered once, in order. */
+/** Stop deferring, and assert that everything is delivered once and in order. */
 static void come_back(unsigned count, size_t len_bytes)
 {
     for (unsigned i = 0; i < 100 && net.node[1].message_count != count; i++) {
@@ -83,13 +83,13 @@ static void come_back(unsigned count, size_t len_bytes)
 
 static const struct unit_fixture with_bounds = {set_up, unit_tear_down};
 
-/** Return how many frames node 0 has sent, retransmissions included. */
+/** Return the number of frames that node 0 has sent, including retransmissions. */
 static uint64_t sendings(void)
 {
     return counters(0)->frames_sent + counters(0)->frames_resent;
 }
 
-/** Send 1.6 MB to a receiver that computes for 4 s, twice, and keeps only 200 kB. */
+/** Send 1.6 MB to a receiver that keeps only 200 kB and computes for 4 s, twice. */
 static void overrun(unsigned batch_frames)
 {
     if (batch_frames != 0) {
@@ -98,7 +98,7 @@ static void overrun(unsigned batch_frames)
     send_in_order(400, 4000);
     for (unsigned i = 0; i < 2; i++) {
         uint64_t before = sendings(), probes = counters(0)->probes_sent;
-        unit_run(&net, 4 * UNIT_S + 5 * UNIT_MS, UNIT_MS); /* no question is due then */
+        unit_run(&net, 4 * UNIT_S + 5 * UNIT_MS, UNIT_MS); /* no PROBE is due then */
         assert_int_equal(end(0)->tx.peer_credit, 0);
         assert_true(sendings() - before <= net.config.window_frames);
         assert_true(counters(0)->probes_sent - probes <= 4000 / 50);
@@ -106,7 +106,7 @@ static void overrun(unsigned batch_frames)
         rawe_engine_deliver_deferred(engine(1));
         rawe_engine_flush(engine(1), net.now_ns);
         rawe_engine_defer_begin(engine(1));
-        /* It is told of the room: it need not ask. */
+        /* Node 0 is told of the credit without having to probe. */
         probes = counters(0)->probes_sent;
         before = counters(1)->frames_received;
         unit_run(&net, 200 * UNIT_US, 50 * UNIT_US);
@@ -138,7 +138,7 @@ static void assert_forgotten(unsigned count)
     }
 }
 
-/** Messages of one frame and of many, plain and in batches, come to node 1, which finalizes. */
+/** Send messages of one frame and of many to node 1, which finalizes. */
 static void receive_all_kinds(void)
 {
     unit_fill(data, sizeof(data), 7);
@@ -160,7 +160,7 @@ TEST(rawe_engine_finalizing__messages_are_acknowledged_and_dropped)
             (struct unit_options){.window_frames = 256, .batch_frames = kind == BATCHES ? 16 : 0});
         unit_connect(&net, RAWE_LANE_BULK);
         rawe_engine_finalizing(engine(1));
-        if (kind == AFTER_DEFERRING) { /* whose end changes nothing */
+        if (kind == AFTER_DEFERRING) { /* the end of deferral changes nothing */
             rawe_engine_defer_begin(engine(1));
             rawe_engine_defer_end(engine(1));
         }
@@ -180,7 +180,7 @@ TEST(rawe_engine_finalizing__what_was_deferred_is_dropped)
     run(20 * UNIT_MS);
     assert_true(rawe_engine_has_deferred(engine(1)));
     rawe_engine_finalizing(engine(1));
-    assert_int_equal(bundle.done, 1); /* memory of the engine's own */
+    assert_int_equal(bundle.done, 1); /* the engine's own memory */
     assert_false(rawe_engine_has_deferred(engine(1)));
     assert_int_equal(engine(1)->deferral->bytes, 0);
     rawe_engine_defer_end(engine(1));
@@ -208,7 +208,7 @@ TEST(rawe_engine_finalizing__transmitted_sends_are_not_reported)
     assert_int_equal(net.node[1].message_count, 1);
     assert_int_equal(transmitted_calls, 0);
     send_messages(unfinished + 1, 2, 30000);
-    unit_close(&net, 0, RAWE_LANE_BULK); /* reports nothing, either */
+    unit_close(&net, 0, RAWE_LANE_BULK); /* does not report them, either */
     assert_forgotten(3);
 }
 

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of failing over: which routes are asked when, when they are left and used again. The
- * responders of the peer are the test's own; connections and their moving are real.
+ * Tests of failover: when routes are pinged, left and used again. The peer's responders are fake;
+ * connections and their migration are real.
  */
 #include "unit_rails.h"
 
@@ -15,7 +15,7 @@
 #define EXPRESS RAWE_LANE_EXPRESS
 
 static struct rawe_failover failover; /**< of host 0 */
-static bool answers[RAILS];           /**< whether its peer's responder answers on each rail */
+static bool answers[RAILS];           /**< the peer's responder answers on this rail */
 static uint64_t newest_ns[RAILS];     /**< time of the newest answer on each rail */
 static uint64_t late_ns;              /**< delay of answers on rail 1 */
 static unsigned asked[RAILS];
@@ -29,7 +29,7 @@ static unsigned rail_of(const struct rawe_peer *peer)
     return nic->rail;
 }
 
-/** True: answers on rail 1 show the peer's current address, which has not changed. */
+/** A PING on rail 1 has the peer followed to the answer's address, here its current one. */
 static bool moves;
 
 static void ask(void *context, struct rawe_peer *peer)
@@ -81,7 +81,7 @@ static void set_up(void)
     unit_settle(&rails.net);
 }
 
-/** Let time pass, and check the routes every 10 ms; `may_say`: reports are allowed. */
+/** Advance the clock and check the routes every 10 ms; `may_say`: reports are allowed. */
 static void pass_saying(uint64_t duration_ns, bool may_say)
 {
     for (uint64_t end_ns = rails.now_ns + duration_ns; rails.now_ns < end_ns;) {
@@ -95,7 +95,7 @@ static void pass(uint64_t duration_ns)
     pass_saying(duration_ns, true);
 }
 
-/** Let a connection become silent for good. */
+/** Report that a connection is silent. */
 static void silent(unsigned rail)
 {
     struct rawe_conn *conn = rails_conn(0, rail, EXPRESS);
@@ -138,7 +138,7 @@ static void join(unsigned rail)
 
 FIXTURE(set_up, rails_stop);
 
-/** Even when a later check was due already. */
+/** At once, even if a later check is already due. */
 TEST(rawe_failover_silent__is_due_at_once)
 {
     silent(1);
@@ -178,8 +178,8 @@ TEST(rawe_failover_heed_carrier__asks_nothing_without_carrier)
     pass(UNIT_S);
     assert_int_equal(asked[1], 0);
     assert_true(rawe_failover_due_ns(&failover) == UINT64_MAX);
-    assert_false(rawe_failover_pending(&failover)); /* nor is it looked at */
-    /* Questions about the other routes do not include it. */
+    assert_false(rawe_failover_pending(&failover)); /* and it is not checked */
+    /* PINGs on the other routes do not include it. */
     silent(2);
     pass(1);
     assert_int_equal(asked[0], 1);
@@ -196,8 +196,8 @@ TEST(rawe_failover_heed_carrier__asks_at_once_when_it_is_back)
     pass(1);
     assert_int_equal(asked[1], 1);
     assert_int_equal(asked[0] + asked[2], 0);
-    assert_true(down(1)); /* a plug that is being moved bounces */
-    pass(200 * UNIT_MS);  /* the time without carrier makes no difference */
+    assert_true(down(1)); /* a plug bounces as it is inserted */
+    pass(200 * UNIT_MS);  /* however long the carrier was lost */
     assert_false(down(1));
     assert_int_equal(used(1), 1);
     assert_int_equal(said_last, RAWE_FAILOVER_ANSWERS);
@@ -276,7 +276,7 @@ TEST(rawe_failover_check__keeps_news_until_it_may_be_said)
     assert_false(rawe_failover_pending(&failover));
 }
 
-/** When one route is silent all are asked, and the answer of another may show a new address. */
+/** A silent route has all routes pinged, and the answer on another may show a new address. */
 TEST(rawe_failover_check__a_route_may_be_followed_when_it_is_asked)
 {
     moves = true;
@@ -296,7 +296,7 @@ TEST(rawe_failover_forget__takes_one_of_many)
         silent(rail);
     }
     rawe_failover_forget(&failover, rails_peer(0, 1));
-    rawe_failover_forget(&failover, rails_peer(0, 1)); /* it is not there any more */
+    rawe_failover_forget(&failover, rails_peer(0, 1)); /* it is no longer there */
     assert_true(rawe_failover_pending(&failover));
     answers[0] = answers[2] = true;
     pass(200 * UNIT_MS);
@@ -307,7 +307,7 @@ TEST(rawe_failover_forget__takes_one_of_many)
     assert_false(rawe_failover_pending(&failover));
 }
 
-/** Losses of a good route must not restart the measurement of a bad one. */
+/** Losses on a good route must not restart the measurement of a bad one. */
 TEST(rawe_failover_lossy__another_route_that_loses_a_little_is_no_excuse)
 {
     for (unsigned i = 0; i < 400 && !down(1); i++) {

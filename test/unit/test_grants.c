@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of core/pull/rawe_grants.c: peers are named by their index.
+ * Tests of core/pull/rawe_grants.c. Peers are identified by index.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #define MS 1000000ull
 #define FRAME_BYTES 1500u
 #define LINK_MBPS 25000u
-/** What all may have in flight while the link is busy: 100 kB at that rate. */
+/** Frames that all peers may have in flight while the link is busy: 100 kB at that rate. */
 #define BUDGET 66u
 #define RING 480u
 
@@ -20,7 +20,7 @@ static struct rawe_grants grants;
 static struct rawe_grants_member members[100];
 static uint32_t next[100]; /**< number of the member's next frame */
 static uint64_t now_ns;
-static uint16_t ring_frames; /**< of the ring, for each member */
+static uint16_t ring_frames; /**< frames of the ring per member */
 
 static void set_up(void)
 {
@@ -48,7 +48,7 @@ static uint16_t credit(unsigned i)
     return rawe_grants_credit(&grants, &members[i], RING);
 }
 
-/** Grant what there is. Returns how many were to be told. */
+/** Grant what is available. Returns the number of peers to inform. */
 static unsigned grant(void)
 {
     unsigned reported = 0;
@@ -58,7 +58,7 @@ static unsigned grant(void)
     return reported;
 }
 
-/** Frames come of that many, and more will; they are not the first ones. */
+/** Receive frames from `count` members that have more to send, as if later than the start. */
 static void begin(unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -90,7 +90,7 @@ TEST(rawe_grants_credit__no_more_than_the_ring_has)
     assert_int_equal(rawe_grants_credit(&grants, &members[0], 3), 3);
 }
 
-/** Granted frames that cannot be in flight would count as outstanding, and idle the link. */
+/** Granted frames that cannot be in flight would still count as outstanding, and idle the link. */
 TEST(rawe_grants_next__no_more_than_the_ring_has)
 {
     for (uint16_t frames = 1; frames < 5; frames++) {
@@ -114,7 +114,7 @@ TEST(rawe_grants_next__several_share)
         set_up();
         begin(table[i].peers);
         assert_true(grants.waits);
-        assert_int_equal(credit(0), 0); /* nothing is granted before */
+        assert_int_equal(credit(0), 0); /* nothing is granted before this */
         assert_int_equal(grant(), table[i].granted);
         assert_int_equal(credit(0), table[i].share);
         assert_true(grants.frames <= BUDGET);
@@ -122,7 +122,7 @@ TEST(rawe_grants_next__several_share)
     }
 }
 
-/** They all send at once: half of the port is for what is on its way later. */
+/** All begin at once: half of the port is kept for frames sent later. */
 TEST(rawe_grants_next__half_at_first)
 {
     for (unsigned i = 0; i < 50; i++) {
@@ -148,7 +148,7 @@ TEST(rawe_grants_expect__those_that_connect_share)
     assert_true(credit(2) >= 6);
     assert_int_equal(credit(49), 0);
     assert_in_range(grants.frames, BUDGET / 2 - 6, BUDGET / 2 + 6);
-    for (unsigned i = 1; i < 3; i++) { /* they had little */
+    for (unsigned i = 1; i < 3; i++) { /* these had little to send */
         come(i, 1, false);
     }
     assert_true(grant() > 0);
@@ -175,7 +175,7 @@ TEST(rawe_grants_next__by_turns)
     for (unsigned i = 1; i < 50; i++) {
         assert_in_range(got[i], got[0] - 6, got[0] + 6);
     }
-    assert_int_equal(most, 6); /* but first 3 */
+    assert_int_equal(most, 6); /* 3 at first */
 }
 
 TEST(rawe_grants_arrived__uses_up_what_was_granted)
@@ -184,7 +184,7 @@ TEST(rawe_grants_arrived__uses_up_what_was_granted)
     grant();
     come(0, 10, true);
     assert_int_equal(credit(0), 23);
-    assert_int_equal(grant(), 0); /* it has more than half */
+    assert_int_equal(grant(), 0); /* it still has more than half */
     come(0, 10, true);
     assert_int_equal(grant(), 1);
     assert_int_equal(credit(0), 33);
@@ -197,7 +197,7 @@ TEST(rawe_grants_arrived__what_one_does_not_need_others_get)
     come(0, 1, false);
     assert_int_equal(grants.senders, 49);
     assert_int_equal(grant(), 1);
-    assert_true(credit(0) >= 6); /* it may begin again without asking */
+    assert_true(credit(0) >= 6); /* it may start again without a request */
 }
 
 TEST(rawe_grants_arrived__the_last_one_is_told_that_it_is_alone)
@@ -270,14 +270,14 @@ TEST(rawe_grants_arrived__after_some_time_of_short_waits_less_is_in_flight_again
     }
 }
 
-/** Processes of a host, each with that many peers. */
+/** Processes of a host, and peers of each. */
 #define RANKS 16u
 #define PEERS 6u
 static struct rawe_budget_host host;
 static struct rawe_grants rank[RANKS];
 static struct rawe_grants_member peer[RANKS][PEERS];
 
-/** All frames that a peer has been granted come, or the first ones, over one link. */
+/** Receive frames from a peer over the shared link. Returns their number. */
 static uint32_t come_to(unsigned r, unsigned p, uint32_t frames)
 {
     now_ns += frames * 480;
@@ -300,7 +300,7 @@ static void begin_host(unsigned ranks)
     }
 }
 
-/** Let each process grant what it may. Returns the frames that all have granted. */
+/** Let each process grant what it may. Returns the number of frames granted by all. */
 static uint32_t grant_all(unsigned ranks)
 {
     uint32_t frames = 0;
@@ -332,7 +332,7 @@ TEST(rawe_grants_next__processes_of_a_host_share)
     }
 }
 
-/** PROBEs take time on the link, but use up no grant. */
+/** PROBEs take time on the link, but do not use up grants. */
 TEST(rawe_grants_probed__other_processes_see_the_same)
 {
     begin_host(2);
@@ -351,7 +351,7 @@ TEST(rawe_grants_next__a_process_that_dies_holds_up_no_other)
     grant_all(2);
     assert_int_equal(rank[1].ranks, 2);
     now_ns += MS;
-    come_to(1, 0, 1); /* nothing more is heard of the other */
+    come_to(1, 0, 1); /* the other process is silent from now on */
     while (rawe_grants_next(&rank[1], now_ns) != NULL) {
     }
     assert_int_equal(rank[1].ranks, 1);
@@ -392,7 +392,7 @@ TEST(rawe_grants_probed__questions_use_the_link)
     begin(50);
     grant();
     for (unsigned i = 0; i < 1000; i++) {
-        now_ns += 35; /* 100 bytes, and a tenth of headers */
+        now_ns += 35; /* 100 bytes, plus a tenth for headers */
         rawe_grants_probed(&grants, now_ns);
     }
     assert_int_equal(grant(), 0);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of group delivery: as a whole, what a root does in it, and what a member receives of a root.
+ * Tests of group delivery: the whole, a root's part, and a member's reception from a root.
  */
 #include "group/rawe_group_stream.h"
 
@@ -28,12 +28,12 @@ TEST(rawe_group_send__to_all_members)
         {3, 128, 0, 0, 0, 0, 0, 0},
         {3, 129, 0, 0, 0, 0, 0, 0},
         {3, 4000, 0, 0, 0, 0, 0, 0},
-        /* A gap; of two members; of more. */
+        /* A gap: at one member, at two, at more. */
         {10, 1280, 3, 2, 1, 1, 1, 2},
         {10, 1280, 3, 1, 1, 2, 2, 2},
         {10, 1280, 3, 1, 1, 7, 7, 7},
-        {20, 3000, 3, 1, 12, 12, 1, 1}, /* not at the top of the tree */
-        /* The last frames; all frames, by one member or by all: the STATUS tells them. */
+        {20, 3000, 3, 1, 12, 12, 1, 1}, /* below the top of the tree */
+        /* Lost: the last frames; all frames, by one member or by all. The STATUS reveals it. */
         {10, 1280, 8, 2, 1, 1, 1, 2},
         {10, 1280, 0, 10, 1, 1, 1, 10},
         {3, 0, 0, 1, 1, 2, 2, 2},
@@ -97,7 +97,7 @@ TEST(rawe_group_send__in_batches)
         {100, 16, 0, 0, 0, 0, 1, 4, 0, 0},
         {101, 16, 0, 0, 0, 0, 1, 4, 0, 0},
         {1000, 32, 0, 0, 0, 0, 1, 4, 0, 0},
-        {1001, 32, 0, 0, 0, 0, 2, 8, 0, 0},     /* six frames, and five */
+        {1001, 32, 0, 0, 0, 0, 2, 8, 0, 0},     /* six frames, then five */
         {1000, 16, 0, 0, 0, 0, 2, 8, 0, 0},     /* at most half of the window */
         {40000, 16, 0, 0, 0, 0, 50, 200, 0, 0}, /* longer than the window */
         {1000, 32, 0, 1, 1, 1, 1, 4, 1, 1},
@@ -105,7 +105,7 @@ TEST(rawe_group_send__in_batches)
         {1000, 32, 3, 4, 1, 1, 1, 5, 1, 4},
         {1000, 32, 0, 10, 2, 2, 1, 3, 1, 10},
         {1000, 32, 4, 1, 1, 4, 1, 8, 4, 4},
-        {1050, 32, 8, 3, 3, 3, 2, 8, 1, 3}, /* the end, which is short, too */
+        {1050, 32, 8, 3, 3, 3, 2, 8, 1, 3}, /* up to the end, which is short */
     };
     for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
         const bool wraps = i % 2 != 0;
@@ -130,7 +130,7 @@ TEST(rawe_group_send__in_batches)
     }
 }
 
-/** A receiver's room is counted in short batches, not in their frames. */
+/** A receiver's room is counted in short batches, not in frames. */
 TEST(rawe_group_send__many_short_batches)
 {
     config.window_frames = 512;
@@ -172,7 +172,7 @@ TEST(rawe_group_send__without_memory)
         unit_allocations_left = -1;
         assert_int_equal(taken, left != 0);
     }
-    assert_int_equal(net.done_count, 1); /* the first has waited, the second waits */
+    assert_int_equal(net.done_count, 1); /* the first send has completed, the second waits */
     pass(100 * MS);
     assert_int_equal(net.done_count, 2);
     assert_got(0, 2);
@@ -210,7 +210,7 @@ TEST(rawe_group_ask__whom_it_waits_for_and_the_next)
     assert_int_equal(net.wire_count, 2); /* to 1 and 3 */
     assert_int_equal(net.sent[RAWE_GROUP_WAIT], 2);
     rawe_group_ask(&group[2], 3);
-    assert_int_equal(net.sent[RAWE_GROUP_WAIT], 3); /* the same one */
+    assert_int_equal(net.sent[RAWE_GROUP_WAIT], 3); /* one peer is both awaited and next */
     arrive();
     assert_int_equal(control_messages(), 3);
     net.absent[0] = net.absent[1] = net.absent[3] = true;
@@ -225,7 +225,7 @@ TEST(rawe_group_ask__whom_it_waits_for_and_the_next)
 TEST(rawe_group_send__the_last_message_where_a_member_is_deaf)
 {
     static const struct {
-        uint32_t from, count; /* frames that member 2 does not hear */
+        uint32_t from, count; /* frames that member 2 does not receive */
         unsigned messages;
         uint64_t pause_ns;
         bool batches, last;
@@ -289,7 +289,7 @@ TEST(rawe_group_send__no_last_message_where_repairs_are_lost)
     assert_int_equal(group[0].deaf, RAWE_GROUP_ALL);
 }
 
-/** A forged frame, or a forged control message of member `from`, and the counter of the drop. */
+/** A forged frame, or a forged control message from member `from`, and the drop's counter. */
 struct forgery {
     uint32_t from; /**< 0: a frame */
     struct rawe_group_header frame;
@@ -344,7 +344,7 @@ TEST(rawe_group_receive__forgeries_are_counted)
         FRAME(0, 1, ID, first + 16, 16, 8, dropped_outside),
         FRAME(0, 1, ID, first + 14, 16, 3, dropped_outside),
         FRAME(0, 1, ID, first - 1, 16, 8, duplicates),
-        /* The first message would be 256 bytes. */
+        /* The first message would be 256 bytes long. */
         FRAME(RAWE_GROUP_FLAG_SHARED, 1, ID, first, 8, 0, dropped_fragment),
         {.from = 1, .control = {.type = 0}, COUNTS(dropped_decode)},
         CONTROL(1, CONTROL_END, 0, 0, dropped_decode),
@@ -352,7 +352,7 @@ TEST(rawe_group_receive__forgeries_are_counted)
         CONTROL(1, NACK, 0, first, dropped_decode),
         CONTROL(1, ACK, 3, first, dropped_member),
         CONTROL(3, ACK, 0, first, dropped_member),
-        /* We have sent nothing; we are the root of that one; 2 is not below us in the tree of 1. */
+        /* We have sent nothing; we are the root; 2 is not below us in the tree of 1. */
         CONTROL(1, ACK, 0, first + 1, dropped_outside),
         {.from = 1,
          .control = {.type = RAWE_GROUP_NACK, .sequence = first, .data_bytes = 1},
@@ -384,7 +384,7 @@ TEST(rawe_group_receive__forgeries_are_counted)
     }
 }
 
-/** After an accepted first part, a second one claims to belong to another message. */
+/** After an accepted first part, the second claims to belong to another message. */
 TEST(rawe_group_receive__a_part_of_another_message)
 {
     const uint32_t first = FIRST;
@@ -418,7 +418,7 @@ TEST(rawe_group_receive_control__pieces_of_one_frame_that_tell_different_lengths
     assert_int_equal(net.got_bytes[0][1], 0);
 }
 
-/** Each bit of a frame counts. */
+/** A frame with any changed bit is dropped. */
 TEST(rawe_group_receive__a_wrong_checksum)
 {
     uint8_t bytes[RAWE_GROUP_HEADER_BYTES + 8 + RAWE_CHECKSUM_BYTES];
@@ -455,7 +455,7 @@ TEST(rawe_group_next_ns__nothing_to_do_once_all_is_acknowledged)
     assert_int_equal(net.sent[RAWE_GROUP_ACK], 3);
 }
 
-/** After half of all sequence numbers, state of the tree's last use is ignored. */
+/** After half of all sequence numbers, state from the tree's last use is ignored. */
 TEST(rawe_group_stream_acked__the_tree_after_a_long_time)
 {
     start(MEMBERS_MAX);
@@ -477,7 +477,7 @@ TEST(rawe_group_stream_acked__the_tree_after_a_long_time)
     assert_int_equal(control_messages(), MEMBERS_MAX - 1);
 }
 
-/** Data goes straight into place only if it is next, and no part of it has arrived. */
+/** Data is received directly into place only if it is next and no part of it has arrived. */
 TEST(rawe_group_stream_place__of_what_is_next)
 {
     static const struct {
@@ -497,7 +497,7 @@ TEST(rawe_group_stream_place__of_what_is_next)
                                                  .segment_bytes = SEGMENT_BYTES};
         set_up();
         batch(2);
-        /* The STATUS alone makes the stream. */
+        /* The STATUS alone creates the stream. */
         lose(cases[i].begun ? 2 : 0, 6, 1, 1);
         send_bytes(0, 600);
         arrive();
@@ -532,7 +532,7 @@ TEST(rawe_group_stream_repair__without_memory)
     send_bytes(0, 1500);
     arrive();
     progress(1, net.now_ns + MS);
-    while (net.wire_count != 3) { /* the NACK comes, and brings the pieces */
+    while (net.wire_count != 3) { /* the NACK arrives, which causes repairs */
         unit_allocations_left = -1;
         arrive_one();
     }
@@ -544,7 +544,7 @@ TEST(rawe_group_stream_repair__without_memory)
     assert_int_equal(net.sent[RAWE_GROUP_NACK], 2);
 }
 
-/* Bytes of control messages and of frames that messages share: base/rawe_wire.c. */
+/* Encoding of control messages and of shared frames: base/rawe_wire.c. */
 
 TEST_WITH(unit_no_fixture, rawe_group_control_encode__bytes)
 {
@@ -569,7 +569,7 @@ TEST_WITH(unit_no_fixture, rawe_group_control_encode__bytes)
     assert_memory_equal(again, bytes, RAWE_GROUP_CONTROL_HEADER_BYTES);
 }
 
-/** Initializer of a REPAIR with a piece of a frame. */
+/** Initializer of a REPAIR that carries a piece of a frame. */
 #define PIECE_OF(total, payload, number, data)                                                 \
     {                                                                                          \
         .type = REPAIR, .total_bytes = (total), .payload_bytes = (payload), .piece = (number), \
@@ -619,7 +619,7 @@ TEST_WITH(unit_no_fixture, rawe_group_control_decode__types_flags_and_lengths)
                          cases[i].result);
     }
     for (size_t len_bytes = 0; len_bytes < RAWE_GROUP_CONTROL_HEADER_BYTES; len_bytes++) {
-        uint8_t *bytes = calloc(1, len_bytes + (len_bytes == 0)); /* with nothing behind */
+        uint8_t *bytes = calloc(1, len_bytes + (len_bytes == 0)); /* exactly this long */
         struct rawe_group_control decoded;
         bytes[0] = ACK;
         assert_int_equal(rawe_group_control_decode(&decoded, bytes, len_bytes), RAWE_DECODE_SHORT);

@@ -61,7 +61,7 @@ TEST(rawe_handle_register__many_all_distinct)
     for (unsigned i = 0; i < COUNT; i++) {
         assert_ptr_equal(rawe_handle_resolve(&table, index[i], key[i], 0, 1, RAWE_ACCESS_WRITE),
                          memory + i);
-        /* A neighbour's key does not open it. */
+        /* A neighbour's key does not open the handle. */
         assert_null(
             rawe_handle_resolve(&table, index[i], key[(i + 1) % COUNT], 0, 1, RAWE_ACCESS_WRITE));
     }
@@ -85,7 +85,7 @@ TEST(rawe_handle_register__another_seed_gives_other_keys)
     rawe_handle_table_free(&other);
 }
 
-/** A deregistered handle never opens the next registration in its place, not even by chance. */
+/** A deregistered handle never opens the next registration at its index, not even by chance. */
 TEST(rawe_handle_register__a_place_has_another_generation_each_time)
 {
     uint32_t first, second;
@@ -98,7 +98,7 @@ TEST(rawe_handle_register__a_place_has_another_generation_each_time)
     assert_true(rawe_handle_deregister(&table, second, second_key));
 }
 
-/** A window of all memory, from MPI_BOTTOM on. */
+/** A window on all memory, from MPI_BOTTOM on. */
 TEST(rawe_handle_register__memory_from_address_0_on)
 {
     uint32_t index;
@@ -149,7 +149,7 @@ TEST(rawe_handle_resolve__bounds)
         {UINT64_MAX, 2, false},      /* offset + length wraps to 1 */
         {UINT64_MAX - 9, 10, false}, /* wraps to 0 */
         {1, UINT64_MAX, false},
-        {1ull << 32, 1, false}, /* cut to 32 bits it would fit */
+        {1ull << 32, 1, false}, /* would fit if truncated to 32 bits */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_ptr_equal(rawe_handle_resolve(&table, known_index, known_key, cases[i].offset,

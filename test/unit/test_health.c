@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_health and rawe_quality: when a route is down, when it is up again, what it loses,
- * and when that is too much.
+ * Tests of rawe_health and rawe_quality: when a route is down, when it is up again, its loss rate,
+ * and when that is too high.
  */
 #include "routes/rawe_health.h"
 #include "unit_test.h"
@@ -25,7 +25,7 @@ static void set_up(void)
     last = RAWE_HEALTH_NOTHING;
 }
 
-/** Check every 10 ms for this time; `answers`, `others`: questions are answered a millisecond later. */
+/** Check every 10 ms; `answers`, `others`: PINGs here, on others, are answered after 1 ms. */
 static void run(uint64_t duration_ns, bool answers, bool others)
 {
     last = RAWE_HEALTH_NOTHING;
@@ -86,7 +86,7 @@ TEST(rawe_health_doubt__finds_a_route_down_while_another_answers)
 {
     rawe_health_doubt(&health, now_ns);
     run(40 * MS, false, true);
-    assert_int_equal(last, RAWE_HEALTH_NOTHING); /* it may be late */
+    assert_int_equal(last, RAWE_HEALTH_NOTHING); /* the answer may be late */
     run(20 * MS, false, true);
     assert_int_equal(last, RAWE_HEALTH_FAILED);
     assert_int_equal(health.state, RAWE_HEALTH_DOWN);
@@ -97,8 +97,8 @@ TEST(rawe_health_doubt__of_a_silent_process_is_no_failure)
     rawe_health_doubt(&health, now_ns);
     run(60000 * MS, false, false);
     assert_int_equal(last, RAWE_HEALTH_NOTHING);
-    assert_in_range(asked, 200, 400); /* less and less often */
-    run(20 * MS, false, true);        /* not asked now, perhaps */
+    assert_in_range(asked, 200, 400); /* at growing intervals */
+    run(20 * MS, false, true);        /* perhaps without a PING */
     run(300 * MS, false, true);
     assert_int_equal(last, RAWE_HEALTH_FAILED);
 }
@@ -160,7 +160,7 @@ TEST(rawe_health_lose__time_in_which_we_did_not_run_makes_no_question_rarer)
     }
 }
 
-/** Time from when it answers again until it is used, after a failure by silence. */
+/** Return the time from the first answer until the route is used again, after a silence. */
 static uint64_t recovery_ns(void)
 {
     rawe_health_doubt(&health, now_ns);
@@ -180,13 +180,13 @@ TEST(rawe_health_check__one_that_fails_again_soon_answers_for_longer)
     uint64_t third_ns = recovery_ns();
     assert_true(second_ns > first_ns && third_ns > second_ns);
     for (unsigned i = 0; i < 20; i++) {
-        assert_true(recovery_ns() < 5000 * MS); /* not without end */
+        assert_true(recovery_ns() < 5000 * MS); /* the time stops growing */
     }
     now_ns += 60000 * MS;
     assert_true(recovery_ns() == first_ns);
 }
 
-/** Some answers come, with the frames: it takes many in a row, and more each time. */
+/** A lossy route still answers some PINGs: it needs many answers in a row, and more each time. */
 TEST(rawe_health_avoid__asks_for_longer_than_of_a_dead_route)
 {
     rawe_health_avoid(&health, now_ns);
@@ -213,7 +213,7 @@ TEST(rawe_health_avoid__an_answer_that_is_missing_has_it_begin_again)
     assert_int_equal(last, RAWE_HEALTH_RECOVERED);
 }
 
-/** Where nothing else is left, frames that are lost now and then are better than none. */
+/** If no other route is left, a lossy one is better than none. */
 TEST(rawe_health_revive__not_of_a_dead_route)
 {
     assert_false(rawe_health_revive(&health, now_ns));
@@ -230,13 +230,13 @@ static uint32_t arrived, lost;
 
 static void set_up_quality(void)
 {
-    arrived = UINT32_MAX - 50; /* they wrap */
+    arrived = UINT32_MAX - 50; /* counts wrap */
     lost = UINT32_MAX - 5;
     now_ns = BEGIN_NS;
     rawe_quality_begin(&quality, arrived, lost, now_ns);
 }
 
-/** Frames go by the route in this time. */
+/** Carry frames on the route for this time. Returns true if that gives a measurement. */
 static bool carry(uint32_t more_arrived, uint32_t more_lost, uint64_t time_ns)
 {
     arrived += more_arrived;
@@ -257,7 +257,7 @@ TEST_WITH(with_quality, rawe_quality_measure__needs_time_and_frames)
     assert_int_equal(quality.permille, 200);
 }
 
-/** Losses of long ago, and few frames, say nothing. */
+/** Old losses, and losses among few frames, are ignored. */
 TEST_WITH(with_quality, rawe_quality_measure__few_frames_are_forgotten)
 {
     assert_false(carry(5, 5, 4999 * MS));
@@ -282,7 +282,7 @@ TEST_WITH(with_quality, rawe_quality_judge__two_times_in_a_row_and_only_if_other
     quality.permille = 300;
     assert_false(rawe_quality_judge(&quality, 0));
     assert_true(rawe_quality_judge(&quality, 75));
-    assert_false(rawe_quality_judge(&quality, 76)); /* congestion, or the network is so */
+    assert_false(rawe_quality_judge(&quality, 76)); /* congestion, or all routes are lossy */
     assert_false(rawe_quality_judge(&quality, 75));
     quality.permille = 99;
     assert_false(rawe_quality_judge(&quality, 0));
@@ -306,7 +306,7 @@ TEST_WITH(with_quality, rawe_quality_note_ping__counts_where_there_are_few_frame
     assert_false(rawe_quality_wants_ping(&quality, arrived + 36, lost + 4));
 }
 
-/** A dead route is not poor. */
+/** A dead route does not count as poor. */
 TEST_WITH(with_quality, rawe_quality_is_poor__only_if_something_arrives)
 {
     assert_false(rawe_quality_is_poor(&quality, arrived, lost + 3));

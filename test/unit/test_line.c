@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of core/pull/rawe_line.c, against a made-up line.
+ * Tests of core/pull/rawe_line.c against a made-up line.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 #define MS 1000000ull
 #define FRAME_BYTES 1534u
 
-static struct rawe_line line, other; /* of two processes */
+static struct rawe_line line, other; /* two processes' lines */
 static struct rawe_line_host host;
 static uint64_t now_ns;
 
@@ -30,7 +30,7 @@ static void set_up(void)
 
 FIXTURE(set_up, NULL);
 
-/** Frames arrive at a rate for some time, one of `every` of them sent again; 0: none. */
+/** Receive frames at a rate for some time, one in `every` a retransmission; 0: none. */
 static void deliver(uint32_t mbps, uint64_t ms, unsigned every, bool overfull)
 {
     const uint64_t end_ns = now_ns + ms * MS;
@@ -66,7 +66,7 @@ TEST(rawe_line_arrived__a_line_that_delivers_more_is_faster)
     assert_rate(25000);
 }
 
-/** They waited for a processor, or in a device. */
+/** The frames had waited for a processor, or in a device. */
 TEST(rawe_line_arrived__a_burst_shows_no_rate)
 {
     deliver(200, 20, 8, true);
@@ -85,16 +85,16 @@ TEST(rawe_line_arrived__a_line_that_loses_frames_is_as_slow_as_it_delivers)
     assert_rate(200);
 }
 
-/** All that one has in flight is gone, or some senders send little. */
+/** A low rate without losses: all frames in flight were lost, or some senders send little. */
 TEST(rawe_line_arrived__without_losses_it_is_not_slow)
 {
     deliver(200, 300, 0, true);
     assert_int_equal(rawe_line_mbps(&line), 10000);
-    deliver(200, 300, 100, true); /* as many are lost by chance */
+    deliver(200, 300, 100, true); /* the loss rate of chance */
     assert_int_equal(rawe_line_mbps(&line), 10000);
 }
 
-/** Where the limits are what the port holds, something else loses frames. */
+/** If the limits fit the port, frames are lost elsewhere. */
 TEST(rawe_line_arrived__losses_elsewhere_do_not_make_it_slow)
 {
     deliver(200, 300, 20, false);
@@ -103,18 +103,18 @@ TEST(rawe_line_arrived__losses_elsewhere_do_not_make_it_slow)
     assert_int_equal(rawe_line_mbps(&line), 10000);
 }
 
-/** Senders have little to send, and frames are lost by chance. */
+/** Senders send little, and frames are lost by chance. */
 TEST(rawe_line_arrived__probation_fails_if_losses_go_on)
 {
     deliver(2000, 10, 20, true);
     assert_rate(2000);
     deliver(2000, 20, 20, false);
     assert_int_equal(rawe_line_mbps(&line), 10000);
-    deliver(2000, 100, 20, true); /* they are known now */
+    deliver(2000, 100, 20, true); /* these losses are now known */
     assert_int_equal(rawe_line_mbps(&line), 10000);
 }
 
-/** More in flight than the port holds was needed, as where processes are slow to answer. */
+/** The line needed more in flight than the port holds, as with processes that answer slowly. */
 TEST(rawe_line_arrived__probation_fails_if_less_arrives)
 {
     deliver(4000, 5, 20, true);
@@ -137,13 +137,13 @@ TEST(rawe_line_arrived__higher_rates_are_tried)
     assert_rate(200);
     deliver(200, 400, 0, false); /* 32 MiB have arrived */
     assert_rate(225);
-    deliver(200, 100, 20, true); /* it was too much */
+    deliver(200, 100, 20, true); /* the rate was too high */
     assert_rate(200);
     deliver(200, 120000, 0, false);
     assert_int_equal(rawe_line_mbps(&line), 10000);
 }
 
-/** In a pause nothing is delivered: it is no part of a rate. */
+/** A pause, in which nothing is delivered, does not count in a rate. */
 TEST(rawe_line_arrived__pauses_do_not_make_it_slow)
 {
     deliver(200, 30, 8, true);
@@ -201,7 +201,7 @@ TEST(rawe_line_join__arrivals_of_several_processes_are_added)
     assert_int_equal(host.arrived, (200000ull << 40) + 200000000);
 }
 
-/** A peer on the same machine delivers more than the NIC does. */
+/** A peer on the same machine delivers faster than the NIC. */
 TEST(rawe_line_arrived__a_rate_above_the_reported_one_is_corrected)
 {
     deliver(19000, 10, 0, false);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of a peer's liveness: when it is asked, and when it is given up.
+ * Tests of a peer's liveness: when it is probed, and when it is given up.
  */
 #include <string.h>
 
@@ -39,7 +39,7 @@ static uint64_t interval_ns(void)
     return rawe_liveness_interval_ns(&liveness);
 }
 
-/** A probe is due at `now_ns`; the verdict reports `silent_ns` of silence. */
+/** Return the verdict when a probe is due at `now_ns`; it must report `silent_ns` of silence. */
 static enum rawe_liveness_verdict expire(uint64_t now_ns, bool deferring, uint64_t silent_ns)
 {
     uint64_t silence_ns = UINT64_MAX;
@@ -56,7 +56,7 @@ static bool asked(uint64_t now_ns)
     return rawe_liveness_asked(&liveness, now_ns);
 }
 
-/** Silent since NOW; probed at NOW and then each 100 ms until `until_ns`. */
+/** Let the peer be silent from NOW on, and probe it then and every 100 ms until `until_ns`. */
 static void silent_until(uint64_t until_ns)
 {
     assert_int_equal(expire(NOW, false, 0), RAWE_LIVENESS_ASK);
@@ -150,7 +150,7 @@ TEST(rawe_liveness_expire__deferring_does_not_count)
         assert_int_equal(expire(now_ns, true, 900 * MS), RAWE_LIVENESS_ASK);
         (void)asked(now_ns);
     }
-    assert_int_equal(expire(now_ns, false, S), RAWE_LIVENESS_ASK); /* goes on where it stopped */
+    assert_int_equal(expire(now_ns, false, S), RAWE_LIVENESS_ASK); /* continues where it stopped */
 }
 
 TEST(rawe_liveness_expire__no_peer_is_given_up_while_deferring)
@@ -209,7 +209,7 @@ TEST(rawe_liveness_probe_sent__without_memory_it_is_not_remembered)
     rawe_liveness_probe_sent(&liveness, NOW);
     unit_allocations_left = 1;
     rawe_liveness_probe_sent(&liveness, NOW + MS);
-    rawe_liveness_probe_sent(&liveness, NOW + 2 * MS); /* the same memory */
+    rawe_liveness_probe_sent(&liveness, NOW + 2 * MS); /* uses the same memory */
     assert_true(rawe_liveness_probe_answered(&liveness, 1) == 0);
     assert_true(rawe_liveness_probe_answered(&liveness, 2) == NOW + MS);
     assert_non_null(liveness.probes);
@@ -217,7 +217,7 @@ TEST(rawe_liveness_probe_sent__without_memory_it_is_not_remembered)
     assert_null(liveness.probes);
 }
 
-/** Processes whose clocks differ by some nanoseconds, or more. */
+/** Processes' clocks differ by a few nanoseconds, or by more. */
 TEST(rawe_liveness_spread__over_half_of_the_interval)
 {
     static const uint64_t apart_ns[] = {1, 7, 1000};
@@ -244,7 +244,7 @@ TEST(rawe_liveness_asked__plans_the_next_question)
     assert_false(asked(NOW + 2 * MS));
     assert_true(liveness.probe_deadline_ns == NOW + 6 * MS);
     assert_int_equal(liveness.probes_unanswered, 2);
-    assert_int_equal(liveness.probe_number, 0); /* whether one has left is not known here */
+    assert_int_equal(liveness.probe_number, 0); /* sending the probe is the caller's part */
 }
 
 TEST(rawe_liveness_asked__doubt_begins_with_the_third)
@@ -275,7 +275,7 @@ TEST(rawe_liveness_probe_answered__probes_never_sent)
     }
 }
 
-/** Twenty questions are under way. */
+/** Send twenty probes. */
 static void send_twenty(void)
 {
     set_up();
@@ -292,7 +292,7 @@ TEST(rawe_liveness_probe_answered__the_oldest_and_the_newest)
         assert_true(rawe_liveness_probe_answered(&liveness, number) == (known ? NOW + number : 0));
     }
     send_twenty();
-    assert_true(rawe_liveness_probe_answered(&liveness, 15) == 0); /* it has come by then */
+    assert_true(rawe_liveness_probe_answered(&liveness, 15) == 0); /* displaced by later probes */
     assert_true(rawe_liveness_probe_answered(&liveness, 1) == 0);
     assert_true(rawe_liveness_probe_answered(&liveness, 20) == NOW + 20);
 }

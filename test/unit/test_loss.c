@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the round-trip time estimate against RFC 6298 section 2, and of the reordering window:
- * paths on which some frames take longer than others.
+ * Tests of the RTT estimate against RFC 6298 section 2, and of the reordering window on paths where
+ * some frames take longer than others.
  */
 #include "unit_pair.h"
 
@@ -19,7 +19,7 @@ TEST(rawe_rtt_sample__gains_of_an_eighth_and_a_quarter)
     assert_true(rtt.variation_ns == 4000 * 3 / 4 + 8000 / 4);
     assert_true(rtt.smoothed_ns == 8000 * 7 / 8 + 16000 / 8);
     assert_true(rtt.minimum_ns == 8000);
-    rawe_rtt_sample(&rtt, 1000); /* below the mean: the deviation is taken without its sign */
+    rawe_rtt_sample(&rtt, 1000); /* below the mean: the deviation is absolute */
     assert_true(rtt.variation_ns == 5000 * 3 / 4 + 8000 / 4);
     assert_true(rtt.smoothed_ns == 9000 * 7 / 8 + 1000 / 8);
     assert_true(rtt.minimum_ns == 1000);
@@ -39,7 +39,7 @@ TEST(rawe_rtt_sample__zero_is_a_sample_too)
 {
     for (unsigned i = 0; i < 100; i++) {
         rawe_rtt_sample(&rtt, 0);
-        assert_true(rtt.smoothed_ns > 0); /* 0 would mean: none */
+        assert_true(rtt.smoothed_ns > 0); /* 0 would mean no estimate */
     }
     assert_true(rtt.minimum_ns == 1);
 }
@@ -61,16 +61,16 @@ static struct unit_send send_;
 static uint8_t data[200000], target[200000];
 static struct unit_memory known;
 
-/** Frames that take the long way. */
+/** Frames that take the longer path. */
 static struct {
     struct net_frame *frame;
     uint64_t due_ns;
 } late[4096];
 static unsigned late_count;
-static uint64_t late_ns;    /**< by that much */
+static uint64_t late_ns;    /**< their extra delay */
 static unsigned late_every; /**< one data frame in this many; 0: none */
 static unsigned seen;
-static bool lose_one; /**< the next data frame, for good */
+static bool lose_one; /**< lose the next data frame */
 
 static void set_up(void)
 {
@@ -95,7 +95,7 @@ static void tear_down(void)
     unit_tear_down();
 }
 
-/** Sort the frames on the wire by the way they take, and let 20 us pass. */
+/** Send frames on the wire over one of the paths, and advance the clock by 20 us. */
 static void step(void)
 {
     unsigned count = net_queue_count(&net.queue);
@@ -130,7 +130,7 @@ static void step(void)
     }
 }
 
-/** PUT after PUT for `duration_ns`. Returns how many frames were sent again. */
+/** Make PUT after PUT for `duration_ns`. Returns the number of retransmitted frames. */
 static uint64_t resent_in(uint64_t duration_ns)
 {
     uint64_t before = net.node[0].engine.counters.frames_resent;
@@ -157,7 +157,7 @@ FIXTURE(set_up, tear_down);
 
 TEST(rawe_conn_detect_losses__two_ways_of_different_length)
 {
-    assert_true(resent_in(100 * UNIT_MS) > 0); /* it has to learn */
+    assert_true(resent_in(100 * UNIT_MS) > 0); /* it has to learn the delay */
     assert_int_equal(resent_in(500 * UNIT_MS), 0);
     finish_late();
 }
@@ -198,7 +198,7 @@ TEST(rawe_reorder_duplicate__after_half_of_all_numbers)
 {
     struct rawe_reorder reorder;
     rawe_reorder_init(&reorder);
-    for (unsigned i = 1; i <= 2; i++) { /* the second in the round of the first */
+    for (unsigned i = 1; i <= 2; i++) { /* both in the same round */
         rawe_reorder_resent(&reorder);
         rawe_reorder_duplicate(&reorder, 10 * i, 100);
         assert_int_equal(reorder.steps, 2);
@@ -212,7 +212,7 @@ TEST(rawe_reorder_window_ns__a_pause_is_no_round_trip)
 {
     struct rawe_reorder reorder;
     rawe_reorder_init(&reorder);
-    rawe_rtt_sample(&rtt, 60 * UNIT_S); /* the only one so far: the peer was stopped */
+    rawe_rtt_sample(&rtt, 60 * UNIT_S); /* the first sample: the peer was stopped */
     reorder.steps = 20;
     assert_in_range(rawe_reorder_window_ns(&reorder, 50 * UNIT_US, &rtt), 1 * UNIT_MS,
                     11 * UNIT_MS);

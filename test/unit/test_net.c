@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the network in memory (test/net): cutting and merging of batches, and forged frames.
- * That it notices when an engine breaks a rule, planted bugs show (test/sim/planted).
+ * Tests of the in-memory network (test/net): cutting and merging batches, and forged frames. That
+ * it notices an engine that breaks a rule is shown by planted bugs (test/sim/planted).
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static void set_up(void)
 
 FIXTURE(set_up, NULL);
 
-/** A batch of a long message, of `frames` frames and `short_bytes` less. */
+/** Make a batch of a long message: `count` frames, the last one `short_bytes` shorter. */
 static struct rawe_frame make_batch(unsigned count, uint32_t short_bytes, uint16_t segment_bytes)
 {
     static uint8_t head[NET_BATCH_HEAD_BYTES];
@@ -80,7 +80,7 @@ TEST(net_batch_cut__merged_again)
     assert_memory_equal(merged, out, len_bytes);
 }
 
-/** The owner of a packet's port and key. */
+/** Read the port and key that a packet is addressed to. */
 static void read_addressee(const uint8_t *bytes, uint32_t len_bytes, uint16_t *port, uint32_t *key)
 {
     bool batch = net_is_batch(bytes, len_bytes);

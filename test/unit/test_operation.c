@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The table of operations under way.
+ * Tests of the table of operations in progress.
  */
 #include <stdbool.h>
 
@@ -46,7 +46,7 @@ TEST(enter__up_to_the_limit)
     assert_true(rawe_operation_enter(&table, &operations[RAWE_OPERATIONS_MAX]));
 }
 
-/** A REPLY may come to any engine of the process: no two of them use a key. */
+/** A REPLY may arrive at any engine of the process, so no two engines may use the same key. */
 TEST(enter__keys_follow_the_last_one_given)
 {
     rawe_operation_table_init(&table, 7ull << 32);
@@ -114,7 +114,7 @@ TEST(abandon__those_to_one_peer_whose_requests_have_gone)
     for (unsigned i = 0; i < 4; i++) {
         assert_true(rawe_operation_enter(&table, &operations[i]));
     }
-    operations[1].peer_port++;                                   /* to another one */
+    operations[1].peer_port++;                                   /* to another peer */
     operations[2].request.send.total_bytes = RAWE_REQUEST_BYTES; /* none of it in a frame */
     operations[3].request.send.total_bytes = RAWE_REQUEST_BYTES;
     operations[3].request.send.framed_bytes = RAWE_REQUEST_BYTES;

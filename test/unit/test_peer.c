@@ -27,7 +27,7 @@ static const struct unit_fixture unconnected = {unit_peer_set_up, unit_tear_down
 TEST_WITH(unconnected, rawe_peer_conn__opened_on_first_use)
 {
     assert_null(peer.conn[RAWE_LANE_EXPRESS]);
-    assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_BUSY); /* it connects first */
+    assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_BUSY); /* the peer connects first */
     net.node[0].conn[RAWE_LANE_EXPRESS] = peer.conn[RAWE_LANE_EXPRESS];
     assert_non_null(peer.conn[RAWE_LANE_EXPRESS]);
     assert_null(peer.conn[RAWE_LANE_BULK]);
@@ -37,7 +37,7 @@ TEST_WITH(unconnected, rawe_peer_conn__opened_on_first_use)
     assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_DONE);
 }
 
-/** Nothing need be sent for it, and an open connection stays as it is. */
+/** Connecting needs no data to send, and leaves an open connection unchanged. */
 TEST_WITH(unconnected, rawe_peer_connect__before_anything_is_sent)
 {
     rawe_peer_connect(&peer, RAWE_LANE_EXPRESS);
@@ -176,7 +176,7 @@ TEST_WITH(unconnected, rawe_peer_give_up__tells_the_peer)
     assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_FAILED);
 }
 
-/** The caller need not set `internal`, so it may hold anything: rawe_peer_send clears it. */
+/** The caller need not set `internal`, which may hold anything: rawe_peer_send clears it. */
 TEST(rawe_peer_send__not_reported_by_a_process_that_finalizes)
 {
     struct sent *message = unit_peer_make(5000, 0, false);
@@ -197,7 +197,7 @@ static void send_successive(unsigned count, uint64_t interval_ns)
     }
 }
 
-/** Begin a streak. The first messages only set the time from which it is measured. */
+/** Begin a streak. The first messages only start its time. */
 static void begin_streak(void)
 {
     send_successive(RAWE_PEER_STREAK_MESSAGES + 1, UNIT_US);
@@ -224,7 +224,7 @@ TEST(streak__not_while_nothing_is_in_flight)
     for (unsigned i = 0; i < 3 * RAWE_PEER_STREAK_MESSAGES; i++) {
         unit_peer_send(FRAME_BYTES, true);
         unit_peer_finish();
-        peer.streak_since_ns = net.now_ns; /* as if no time had passed */
+        peer.streak_since_ns = net.now_ns; /* as if no time passed */
     }
     assert_false(peer.streak);
     assert_int_equal(unit_peer_frames(RAWE_LANE_BULK), 0);
@@ -306,7 +306,7 @@ TEST(streak__begins_with_a_message_that_was_to_be_copied)
     assert_int_equal(unit_peer_send_copy(COPIED_BYTES), RAWE_STATUS_BUSY);
     assert_true(peer.streak);
     unsigned express = unit_peer_frames(RAWE_LANE_EXPRESS);
-    unit_peer_send(COPIED_BYTES, true); /* what a caller then does */
+    unit_peer_send(COPIED_BYTES, true); /* as a caller then does */
     assert_true(peer.streak);
     assert_int_equal(unit_peer_frames(RAWE_LANE_EXPRESS), express);
     unit_peer_finish();
@@ -357,7 +357,7 @@ TEST_WITH(with_rails, rawe_peer_set_payload_max__of_all_that_use_the_route)
     assert_carries(600, 600, whole_bytes);
     rails.mtu_payload_bytes[1] = 600;
     assert_works();
-    /* On the preferred route there is as much room as before. */
+    /* The limit of the preferred route has not changed. */
     rawe_peer_set_up(rails_peer(0, 0), rails.now_ns);
     unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
     assert_carries(whole_bytes, 600, whole_bytes);
@@ -405,7 +405,7 @@ static struct get *begin_with(struct rawe_peer *from, uint64_t len_bytes,
                                       .handle_key = source_key,
                                       .len_bytes = len_bytes,
                                       .local = target,
-                                      .status = RAWE_STATUS_FAILED, /* of an earlier use */
+                                      .status = RAWE_STATUS_FAILED, /* from an earlier use */
                                       .refusal = RAWE_REFUSAL_UNKNOWN,
                                       .kind = RAWE_FRAGMENT_GET}};
     assert_true(rawe_balance_operate(from, &get->operation));
@@ -422,7 +422,7 @@ static unsigned under_way(void)
     return peer.engine->operations.in_use;
 }
 
-/** Filter: open no further connection. */
+/** Filter: let no further connection open. */
 static bool drop_connects(struct unit_net *of, const struct net_frame *frame)
 {
     return frame->header.type != RAWE_FRAME_CONNECT;
@@ -487,14 +487,14 @@ TEST_WITH(with_other, rawe_peer_operate__without_memory_for_the_connection)
     struct rawe_peer third;
     rawe_peer_init(&third, peer.engine, &config);
     begin(&other, GET_BYTES);
-    begin(&other, GET_BYTES); /* so that it would have to wait */
+    begin(&other, GET_BYTES); /* so that a further GET would wait */
     unit_allocations_left = 0;
     assert_false(rawe_peer_operate(&third, &operation));
     unit_allocations_left = -1;
     rawe_peer_close(&third);
 }
 
-/** Let node 0 share its budget with another process of its host. Returns that one's budget. */
+/** Let node 0 share its budget with another process of its host. Returns the other's budget. */
 static struct rawe_budget share_with_another(void)
 {
     static struct rawe_budget_host host;
@@ -536,7 +536,7 @@ TEST_WITH(with_other, rawe_peer_operate__tells_other_processes)
     assert_int_equal(rawe_budget_others(&process, net.now_ns).bytes, 0);
 }
 
-/** The other peer sends nothing, so this one has its turn. */
+/** The other peer sends nothing, so this one gets its turn. */
 TEST_WITH(with_other, rawe_peer_begin_waiting__a_peer_that_does_not_run_holds_up_no_other)
 {
     struct get *get = begin_behind_others();
@@ -562,7 +562,7 @@ TEST_WITH(with_other, rawe_peer_close__gets_that_wait_fail)
     assert_int_equal(behind->status, RAWE_STATUS_DONE);
 }
 
-/** A piece that cannot be requested is freed: the leak sanitizer checks. */
+/** A piece that cannot be requested is freed, which the leak sanitizer checks. */
 TEST_WITH(with_other, rawe_peer_begin_waiting__a_piece_that_finds_no_room_waits_on)
 {
     begin(&other, SHORT_BYTES);
@@ -575,7 +575,7 @@ TEST_WITH(with_other, rawe_peer_begin_waiting__a_piece_that_finds_no_room_waits_
     assert_int_equal(get->status, RAWE_STATUS_DONE);
 }
 
-/** No caller is told, but the memory of pieces is freed: the leak sanitizer watches. */
+/** No caller is told, but the pieces' memory is freed, which the leak sanitizer checks. */
 TEST_WITH(with_other, rawe_peer_close__while_the_process_finalizes)
 {
     begin_behind_others();

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of core/pull/rawe_pull.c: whose long GET may request how much. Peers are names only.
+ * Tests of core/pull/rawe_pull.c: which long GET may request how much. Peers are only names here.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 #define MS 1000000ull
 #define GET_BYTES 200000u
-/** A quarter of a limit of 100 kB, and at least this. */
+/** A quarter of the 100 kB limit, but at least this. */
 #define PIECE_BYTES 32768u
 
 static struct rawe_operation_table table;
@@ -109,9 +109,9 @@ TEST(rawe_pull_may_begin__gets_to_one_peer_only)
     } cases[] = {
         {100000, GET_BYTES, 0, true},  /* the same peer */
         {100000, GET_BYTES, 1, false}, /* another */
-        {100000, 4095, 1, true},       /* another, but short */
-        {100000, 4096, 1, false},      /* another, and just long enough */
-        {100000, 1u << 22, 0, false},  /* as much as may be outstanding to one */
+        {100000, 4095, 1, true},       /* another peer, but a short GET */
+        {100000, 4096, 1, false},      /* another peer, and just long enough */
+        {100000, 1u << 22, 0, false},  /* the most that one peer may have outstanding */
         {0, GET_BYTES, 1, true},       /* no limit */
     };
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -126,7 +126,7 @@ TEST(rawe_pull_may_begin__not_before_those_that_wait)
 {
     wait(0, GET_BYTES);
     assert_false(may_get(0));
-    assert_true(rawe_pull_may_begin(&pull, make(0, 4095), now_ns)); /* short: it need not wait */
+    assert_true(rawe_pull_may_begin(&pull, make(0, 4095), now_ns)); /* short: need not wait */
 }
 
 TEST(rawe_pull_next__all_of_a_single_peer)
@@ -145,7 +145,7 @@ TEST(rawe_pull_next__pieces_of_several)
     } cases[] = {
         {GET_BYTES, PIECE_BYTES},
         {PIECE_BYTES * 3 / 2, PIECE_BYTES},
-        {PIECE_BYTES * 3 / 2 - 1, PIECE_BYTES * 3 / 2 - 1}, /* no short rest */
+        {PIECE_BYTES * 3 / 2 - 1, PIECE_BYTES * 3 / 2 - 1}, /* leaves no short rest */
         {4096, 4096},
     };
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -170,5 +170,5 @@ TEST(rawe_pull_next__none_beyond_the_limit)
     assert_true(rawe_pull_pending(&pull));
     rawe_operation_remove(&operations[0]);
     assert_next(&operations[1], GET_BYTES);
-    assert_true(rawe_budget_limit_bytes(&pull.gets) > 100000); /* the link ran dry */
+    assert_true(rawe_budget_limit_bytes(&pull.gets) > 100000); /* the link was idle */
 }

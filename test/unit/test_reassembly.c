@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of reassembly, of the buffer pool behind it, and of deferral: what is kept while the owner
- * of an engine cannot be called.
+ * Tests of reassembly, of its buffer pool, and of deferral: messages kept while an engine's owner
+ * cannot be called.
  */
 #include <string.h>
 
@@ -45,7 +45,7 @@ static enum rawe_reassembly_result add(uint32_t number, uint32_t offset, uint16_
     return rawe_reassembly_add(&reassembly, &pool, &fragment);
 }
 
-/** The next message in order is whole and is this one. */
+/** Assert that the next message in order is complete and is this one. */
 static void assert_taken(uint32_t number, uint32_t total_bytes)
 {
     struct rawe_partial *whole = rawe_reassembly_take(&reassembly);
@@ -91,7 +91,7 @@ TEST(rawe_buffer_take_urgent__beyond_the_limit)
     assert_int_equal(pool.allocated, 8);
     assert_null(rawe_buffer_take(&pool));
     rawe_buffer_give(&pool, buffers[8]);
-    assert_ptr_equal(rawe_buffer_take_urgent(&pool), buffers[8]); /* a free one before a new one */
+    assert_ptr_equal(rawe_buffer_take_urgent(&pool), buffers[8]); /* free buffers come before new ones */
     assert_int_equal(pool.allocated, 8);
     for (unsigned i = 0; i < 9; i++) {
         if (i != 3) {
@@ -112,11 +112,11 @@ TEST(rawe_reassembly_add__numbers_outside_the_window)
 
 TEST(rawe_reassembly_add__refuses_contradictions)
 {
-    assert_int_equal(add(0, 0, 0, 1000), RAWE_REASSEMBLY_REFUSED);  /* carries nothing */
+    assert_int_equal(add(0, 0, 0, 1000), RAWE_REASSEMBLY_REFUSED);  /* empty */
     assert_int_equal(add(0, 0, 10, 1001), RAWE_REASSEMBLY_REFUSED); /* too long */
     assert_int_equal(pool.allocated, 0);
     assert_int_equal(add(0, 0, 600, 1000), RAWE_REASSEMBLY_TAKEN);
-    assert_int_equal(add(0, 600, 10, 999), RAWE_REASSEMBLY_REFUSED); /* another length */
+    assert_int_equal(add(0, 600, 10, 999), RAWE_REASSEMBLY_REFUSED); /* contradicts the length */
     assert_int_equal(add(0, 400, 401, 1000),
                      RAWE_REASSEMBLY_REFUSED); /* more bytes than the message has */
     struct rawe_fragment other_tag = {.kind = RAWE_FRAGMENT_PART,
@@ -126,14 +126,14 @@ TEST(rawe_reassembly_add__refuses_contradictions)
                                       .total_bytes = 1000,
                                       .data = message};
     assert_int_equal(rawe_reassembly_add(&reassembly, &pool, &other_tag), RAWE_REASSEMBLY_REFUSED);
-    /* None of it has harmed the message. */
+    /* The message is unharmed. */
     assert_nothing_to_take();
     assert_int_equal(add(0, 600, 400, 1000), RAWE_REASSEMBLY_TAKEN);
-    assert_int_equal(add(0, 600, 1, 1000), RAWE_REASSEMBLY_REFUSED); /* it is whole already */
+    assert_int_equal(add(0, 600, 1, 1000), RAWE_REASSEMBLY_REFUSED); /* already complete */
     assert_taken(0, 1000);
 }
 
-/** Of a message that begins before. */
+/** Part of a message, not the first one. */
 static const struct rawe_fragment second_part = {
     .kind = RAWE_FRAGMENT_PART, .tag = 9, .data_bytes = 900, .offset = 100, .total_bytes = 1000};
 
@@ -153,13 +153,13 @@ TEST(rawe_reassembly_place__then_add_finds_it_there)
 TEST(rawe_reassembly_place__only_of_messages_that_may_be)
 {
     struct rawe_fragment fragment = second_part;
-    fragment.total_bytes = 1001; /* longer than any message may be */
+    fragment.total_bytes = 1001; /* longer than a message may be */
     assert_null(rawe_reassembly_place(&reassembly, &pool, &fragment));
     fragment.total_bytes = 1000;
     fragment.id = RAWE_REASSEMBLY_MESSAGES;
     assert_null(rawe_reassembly_place(&reassembly, &pool, &fragment));
     assert_int_equal(add(0, 0, 100, 500), RAWE_REASSEMBLY_TAKEN);
-    fragment.id = 0; /* contradicts what is known of it */
+    fragment.id = 0; /* contradicts its first part */
     assert_null(rawe_reassembly_place(&reassembly, &pool, &fragment));
 }
 
@@ -172,12 +172,12 @@ TEST(rawe_reassembly_clear__gives_all_buffers_back)
     rawe_reassembly_clear(&reassembly, &pool, 0);
     rawe_buffer_pool_free(&pool);
     assert_int_equal(pool.allocated, 0);
-    /* Incomplete messages are forgotten, and numbers begin again. */
+    /* Incomplete messages are forgotten, and numbers start again. */
     assert_int_equal(reassembly.next, 0);
     assert_int_equal(add(0, 500, 500, 1000), RAWE_REASSEMBLY_TAKEN);
 }
 
-/** Bytes that an entry with a payload of `len` bytes takes. */
+/** Size of an entry with a payload of `len` bytes. */
 #define ENTRY(len) (sizeof(struct rawe_deferred) + (len))
 
 static struct rawe_deferral deferral;
@@ -202,7 +202,7 @@ static void tear_down_deferral(void)
     tear_down();
 }
 
-/** Keep a payload of `len_bytes`, each of them `content`. */
+/** Keep a payload of `len_bytes`, each with the value `content`. */
 static bool keep(unsigned conn, uint8_t content, size_t len_bytes)
 {
     uint8_t payload[100];
@@ -210,7 +210,7 @@ static bool keep(unsigned conn, uint8_t content, size_t len_bytes)
     return rawe_deferral_keep(&deferral, &conns[conn], payload, len_bytes);
 }
 
-/** The oldest entry is that payload; drop it. */
+/** Assert that the oldest entry is this payload, and drop it. */
 static void assert_oldest(unsigned conn, uint8_t content, size_t len_bytes)
 {
     struct rawe_deferred *entry = rawe_deferral_take(&deferral);
@@ -225,7 +225,7 @@ static void assert_oldest(unsigned conn, uint8_t content, size_t len_bytes)
     rawe_deferral_drop(&deferral, entry);
 }
 
-/** `data_bytes` of a fragmented message arrive. */
+/** Receive `data_bytes` of a fragmented message. */
 static void reassemble(uint32_t number, uint32_t total_bytes, uint16_t data_bytes)
 {
     uint8_t data[sizeof(message)];
@@ -239,7 +239,7 @@ static void reassemble(uint32_t number, uint32_t total_bytes, uint16_t data_byte
     assert_int_equal(rawe_reassembly_add(&reassembly, &pool, &fragment), RAWE_REASSEMBLY_TAKEN);
 }
 
-/** The oldest entry is that fragmented message; drop it. */
+/** Assert that the oldest entry is this fragmented message, and drop it. */
 static void assert_oldest_fragmented(unsigned conn, uint32_t number, size_t len_bytes)
 {
     struct rawe_deferred *entry = rawe_deferral_take(&deferral);
@@ -248,7 +248,7 @@ static void assert_oldest_fragmented(unsigned conn, uint32_t number, size_t len_
     assert_int_equal(entry->len_bytes, len_bytes);
     assert_int_equal(entry->tag, number + 100);
     assert_true(entry->fragmented);
-    /* Only a message that fills most of its buffer keeps it. */
+    /* A message keeps its buffer only if it fills most of it. */
     assert_int_equal(entry->whole != NULL, len_bytes >= sizeof(message) / 2);
     const uint8_t *content = entry->whole != NULL ? entry->whole->content : entry->payload;
     for (size_t i = 0; i < len_bytes; i++) {
@@ -274,7 +274,7 @@ TEST_WITH(deferring, rawe_deferral_keep_fragmented__those_whose_turn_it_is)
     reassemble(0, 300, 300);
     reassemble(1, 700, 700);
     reassemble(2, 500, 499);
-    reassemble(3, 600, 600); /* complete, but behind number 2 */
+    reassemble(3, 600, 600); /* complete, but number 2 is missing */
     rawe_deferral_keep_fragmented(&deferral, &conns[2], &reassembly, &pool, false);
     assert_false(deferral.fragments_wait);
     assert_true(deferral.bytes == ENTRY(10) + ENTRY(300) + ENTRY(0) + sizeof(message));
@@ -309,7 +309,7 @@ TEST_WITH(deferring, rawe_deferral_discard__drops_what_is_kept_and_what_follows)
         assert_true(deferral.bytes == 0);
         assert_null(rawe_deferral_take(&deferral));
         assert_int_equal(pool.allocated, 1);
-        assert_non_null(pool.free); /* it has come back */
+        assert_non_null(pool.free); /* the buffer has been returned */
         assert_true(keep(0, 1, 10));
         reassemble(1 + i, 800, 800);
         rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, &pool, false);

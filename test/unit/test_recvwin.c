@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the receive window: which frames have come, with most cases run at the start and across
- * the wrap of the sequence numbers; and what is owed for them.
+ * Tests of the receive window: which frames have arrived, mostly both at the start and across the
+ * wrap of the sequence numbers, and the acknowledgements owed for them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +55,7 @@ TEST(rawe_recvwin_reserve__memory_only_while_something_is_missing)
     assert_non_null(taken);
     take(13);
     take(10);
-    assert_ptr_equal(window.taken, taken); /* 11 is missing still */
+    assert_ptr_equal(window.taken, taken); /* 11 is still missing */
     take(11);
     assert_null(window.taken);
     assert_int_equal(window.next, 14);
@@ -70,7 +70,7 @@ TEST(rawe_recvwin_reserve__without_memory)
     assert_int_equal(rawe_recvwin_check(&window, 11), RAWE_RECVWIN_NEW);
     unit_allocations_left = 1;
     take(11);
-    take(12); /* the same memory */
+    take(12); /* uses the same memory */
 }
 
 TEST(rawe_recvwin_sack__the_largest_block)
@@ -124,7 +124,7 @@ static void assert_nothing_owed(void)
     assert_false(rawe_recvwin_expire(&window, UINT64_MAX));
 }
 
-/** Everything that can be owed is owed. */
+/** Owe everything that can be owed. */
 static void owe_everything(void)
 {
     rawe_recvwin_take_in_order(&window, 1);
@@ -197,7 +197,7 @@ TEST(rawe_recvwin_owe_answer__to_the_newest_probe)
     assert_false(window.ack_now);
     rawe_recvwin_owe_answer(&window, 5);
     assert_int_equal(window.answer_number, 5);
-    rawe_recvwin_owe_answer(&window, 0); /* asks for any acknowledgement */
+    rawe_recvwin_owe_answer(&window, 0); /* any acknowledgement will do */
     assert_int_equal(window.answer_number, 5);
     window.duplicate_seen = true;
     rawe_recvwin_acknowledged(&window);
@@ -215,7 +215,7 @@ TEST(rawe_recvwin_carried__by_a_data_frame)
     (void)rawe_recvwin_owe(&window, true, CREDIT, DELAY, NOW);
     rawe_recvwin_carried(&window);
     assert_nothing_owed();
-    rawe_recvwin_take_in_order(&window, 1); /* counting and waiting begin again */
+    rawe_recvwin_take_in_order(&window, 1); /* count and delay start again */
     assert_false(rawe_recvwin_owe(&window, false, 8, DELAY, NOW + 500 * US));
     assert_true(window.ack_deadline_ns == NOW + 500 * US + DELAY);
 }
@@ -233,7 +233,7 @@ TEST(rawe_recvwin_carried__no_sack_block_and_no_answer)
     rawe_recvwin_owe_answer(&window, 9);
     rawe_recvwin_carried(&window);
     assert_false(window.ack_now);
-    assert_true(rawe_recvwin_due(&window)); /* a data frame has no place for the answer */
+    assert_true(rawe_recvwin_due(&window)); /* a data frame cannot carry the answer */
 }
 
 TEST(rawe_recvwin_acknowledged__nothing_is_owed)
@@ -241,7 +241,7 @@ TEST(rawe_recvwin_acknowledged__nothing_is_owed)
     owe_everything();
     rawe_recvwin_acknowledged(&window);
     assert_nothing_owed();
-    /* Also while something is missing: the SACK block went with it. */
+    /* Also with a gap, because the SACK block was sent with it. */
     take(FIRST + 9);
     (void)rawe_recvwin_owe(&window, true, CREDIT, DELAY, NOW);
     rawe_recvwin_acknowledged(&window);

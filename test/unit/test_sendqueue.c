@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the send queue, of the numbers of fragmented messages, and of rawe_order: no message
- * overtakes many.
+ * Tests of the send queue, of the numbers of fragmented messages, and of rawe_order, which limits
+ * how many messages one may overtake.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@
 
 static struct rawe_sendqueue queue, other_queue;
 static struct rawe_send sends[SENDS], rests[4];
-static unsigned rests_taken, rests_allowed; /**< of splitting a send */
+static unsigned rests_taken, rests_allowed; /**< rests of split sends */
 static uint8_t data[1000];
 
 static void set_up(void)
@@ -26,7 +26,7 @@ static void set_up(void)
     rests_taken = rests_allowed = 0;
 }
 
-/** Push sends[index], which has two pieces, the second at data + 100. */
+/** Push sends[index] with two pieces, the second at data + 100. */
 static struct rawe_send *push(unsigned index, size_t first_bytes, size_t second_bytes)
 {
     struct rawe_send *send = &sends[index];
@@ -37,7 +37,7 @@ static struct rawe_send *push(unsigned index, size_t first_bytes, size_t second_
     return send;
 }
 
-/** The queue holds `count` sends from sends[first] on, and can be appended to. */
+/** Assert that the queue holds `count` sends from sends[first] on, and can be appended to. */
 static void assert_queue(unsigned first, unsigned count, uint64_t bytes)
 {
     assert_int_equal(queue.count, count);
@@ -51,7 +51,7 @@ static void assert_queue(unsigned first, unsigned count, uint64_t bytes)
     assert_ptr_equal(queue.tail, link);
 }
 
-/** A fragmented message, wholly in frames, to which one frame refers. */
+/** Make a fragmented message that is entirely in frames, one of which refers to it. */
 static struct rawe_send *framed_message(unsigned index)
 {
     assert_true(rawe_sendqueue_may_number(&queue));
@@ -123,7 +123,7 @@ static struct rawe_send *push_put(unsigned index, size_t len_bytes, size_t frame
     return send;
 }
 
-/** Both queues hold that much, all of it movable, and can be appended to. */
+/** Assert that both queues hold this much, all movable, and can be appended to. */
 static void assert_queues(uint64_t bytes, uint64_t other_bytes)
 {
     const struct rawe_sendqueue *queues[] = {&queue, &other_queue};
@@ -163,7 +163,7 @@ TEST(rawe_sendqueue_move__splits_where_the_rest_begins)
 
 TEST(rawe_sendqueue_move__makes_no_short_parts)
 {
-    /* A part too short to move stays; a rest too short to stay moves, too. */
+    /* A part too short to move stays; a rest too short to stay is moved as well. */
     rests_allowed = 4;
     push_put(0, 1000, 0);
     assert_true(rawe_sendqueue_move(&other_queue, &queue, 99, GRAIN_BYTES) == 0);
@@ -206,7 +206,7 @@ TEST(rawe_sendqueue_move__without_memory)
     assert_queues(1000, 1000);
 }
 
-/* Long replies, and messages that pass them. */
+/* Long replies, and messages that overtake them. */
 
 #define REPLY_BYTES 50000u
 
@@ -222,7 +222,7 @@ static struct rawe_send *push_message(unsigned index, size_t len_bytes)
     return push(index, len_bytes - 1, 1);
 }
 
-/** The queue holds these sends, by index, in this order, and can be appended to. */
+/** Assert that the queue holds these sends, by index and in order, and can be appended to. */
 static void assert_order(const unsigned *indices, unsigned count)
 {
     struct rawe_send **link = &queue.first;
@@ -252,7 +252,7 @@ TEST(rawe_sendqueue_push__messages_pass_long_replies)
     ASSERT_ORDER(5, 0, 1, 4);
 }
 
-/** A connection that has ended is used again: no reference to earlier sends is left. */
+/** A reused connection must hold no reference to earlier sends. */
 TEST(rawe_sendqueue_clear__the_queue_can_be_appended_to)
 {
     push_message(0, 100);

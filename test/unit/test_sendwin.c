@@ -1,10 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the send window: what is kept until it is acknowledged, and which frames count as lost;
- * then the same with batches, entries of several numbers, some of them sent, arrived or lost.
- * Numbers wrap around 2^32 in each test. At the end the pool of frames, and the data of their
- * segments.
+ * Tests of the send window: frames kept until acknowledged, and which ones count as lost; then with
+ * batches, which are entries of several numbers, some of them sent, arrived or lost. Numbers wrap
+ * around 2^32 in each test. Last come the pool of frames and the data of their segments.
  */
 #include <string.h>
 
@@ -30,7 +29,7 @@ static void set_up(void)
     rawe_sendwin_init(&window, WINDOW, FIRST);
 }
 
-/** Empties the window. */
+/** Empty the window. */
 static void tear_down(void)
 {
     while (!rawe_sendwin_empty(&window)) {
@@ -42,7 +41,7 @@ static void tear_down(void)
     assert_null(window.oldest);
 }
 
-/** The frame with a number that is in use. */
+/** Return the frame with a number that is in use. */
 static struct rawe_txframe *frame_at(uint32_t sequence)
 {
     struct rawe_txframe *frame = window.oldest;
@@ -62,7 +61,7 @@ static void enter(unsigned count)
     }
 }
 
-/** frames[index] enters the window as a batch of `segments` frames; none is sent. */
+/** Enter frames[index] as a batch of `segments` frames; none is sent. */
 static struct rawe_txframe *enter_batch(unsigned index, unsigned segments)
 {
     struct rawe_txframe *batch = &frames[index];
@@ -72,7 +71,7 @@ static struct rawe_txframe *enter_batch(unsigned index, unsigned segments)
     return batch;
 }
 
-/** Transmit all that is to be transmitted at `sent_ns`. */
+/** Transmit all waiting frames at `sent_ns`. */
 static void transmit_all(uint64_t sent_ns)
 {
     struct rawe_txframe *frame;
@@ -88,13 +87,13 @@ static void send_frames(unsigned count, uint64_t sent_ns)
     transmit_all(sent_ns);
 }
 
-/** An acknowledgement that is evidence and comes at `now_ns`. */
+/** Return an acknowledgement that is evidence and arrives at `now_ns`. */
 static struct rawe_ack ack_at(uint64_t now_ns)
 {
     return (struct rawe_ack){.evidence = true, .now_ns = now_ns};
 }
 
-/** SACK of the `count` frames from frames[index] on, while the oldest is missing. */
+/** SACK `count` frames from frames[index] on, while the oldest is missing. */
 static void sack(unsigned index, unsigned count, struct rawe_ack *ack)
 {
     uint8_t bitmap[WINDOW / 8] = {0};
@@ -135,7 +134,7 @@ static void assert_counts(unsigned in_flight, unsigned to_transmit, unsigned sac
     assert_int_equal(window.sacked, sacked);
 }
 
-static unsigned lost_count;           /**< frames found by the last detect() */
+static unsigned lost_count;           /**< losses found by the last detect() */
 static unsigned lost_indices[WINDOW]; /**< which of `frames` they are, in order */
 
 static void note_lost(void *context, const struct rawe_txframe *frame, uint32_t sequence)
@@ -160,7 +159,7 @@ static struct rawe_txframe *send_batch(unsigned index, unsigned segments, uint64
     return batch;
 }
 
-/** Acknowledge all before FIRST + index; returns the frames that have arrived whole. */
+/** Acknowledge all before FIRST + index; returns the number of frames that arrived completely. */
 static unsigned acknowledge(unsigned index, struct rawe_ack *ack)
 {
     unsigned whole = 0;
@@ -196,7 +195,7 @@ TEST(rawe_sendwin_sent__sendings_saturate)
     send_frames(1, NOW);
     assert_int_equal(frames[0].sendings, 1);
     frames[0].sendings = UINT8_MAX - 1;
-    for (unsigned i = 0; i < 2; i++) { /* at 256 it must not look like a frame never sent */
+    for (unsigned i = 0; i < 2; i++) { /* after 256, it must not look like a frame never sent */
         window.in_flight--;
         window.to_transmit++;
         frames[0].to_send = 1;
@@ -236,7 +235,7 @@ TEST(rawe_sendwin_acknowledge__no_round_trip_from_a_resent_frame)
     (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
     (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
     assert_int_equal(ack.arrived, 2);
-    assert_true(ack.rtt_ns == 10 * US); /* of the one before, which was sent once */
+    assert_true(ack.rtt_ns == 10 * US); /* of the frame before it, which was sent once */
     send_frames(1, NOW);
     frames[2].resent = 1;
     ack = ack_at(NOW + 10 * US);
@@ -368,7 +367,7 @@ TEST(rawe_sendwin_enter__the_longest_batch)
 }
 
 /**
- * Numbers of a batch that are acknowledged are free for others, while the rest of it is under way.
+ * Acknowledged numbers of a batch are free for other frames while the rest is in flight.
  */
 TEST(rawe_sendwin_acknowledge__leaves_the_new_owner_of_its_numbers)
 {
@@ -396,7 +395,7 @@ TEST(rawe_sendwin_acknowledge__of_what_is_waiting)
     assert_true(batch->to_send == 0x8);
 }
 
-/** Only segments sent once give an RTT sample (Karn). */
+/** Only segments that were sent once give an RTT sample (Karn). */
 TEST(rawe_sendwin_acknowledge__of_segments_sent_once_beside_others)
 {
     struct rawe_ack ack = ack_at(NOW + 10 * US);
@@ -415,7 +414,7 @@ TEST(rawe_sendwin_acknowledge__of_segments_sent_once_beside_others)
 
 static struct rawe_txframe_pool pool;
 
-/** Take frames of a size until none is left. Returns their number; they are linked by `next`. */
+/** Take all frames of a size. Returns their number; they are linked by `next`. */
 static unsigned drain(size_t payload_bytes, struct rawe_txframe **list)
 {
     unsigned count = 0;
@@ -450,7 +449,7 @@ static void tear_down_pool(void)
 
 static const struct unit_fixture with_pool = {set_up_pool, tear_down_pool};
 
-/** Time passes in which the pool is looked at, as an engine does. */
+/** Advance the clock, and trim the pool as an engine does. */
 static void seconds(unsigned count)
 {
     for (uint64_t end_ns = pool.trim_ns + count * 1000000000ull; pool.trim_ns < end_ns;) {
@@ -458,7 +457,7 @@ static void seconds(unsigned count)
     }
 }
 
-/** A burst to many slow peers takes memory for a while only. */
+/** A burst to many slow peers takes memory only for a while. */
 TEST_WITH(with_pool, rawe_txframe_pool_trim__gives_back_what_a_burst_took)
 {
     static const size_t sizes[] = {10, COPY_MAX_BYTES};
@@ -478,7 +477,7 @@ TEST_WITH(with_pool, rawe_txframe_pool_trim__gives_back_what_a_burst_took)
         seconds(10);
         assert_true(pool.allocated >= 5000);
         give_all(most);
-        assert_true(pool.allocated >= 5000); /* the next burst may follow at once */
+        assert_true(pool.allocated >= 5000); /* another burst may follow soon */
         seconds(5);
         /* Each frame in use holds its slab. */
         assert_in_range(pool.allocated, 10, 10 * 64);
@@ -488,7 +487,7 @@ TEST_WITH(with_pool, rawe_txframe_pool_trim__gives_back_what_a_burst_took)
     }
 }
 
-/** One slab of each size is allowed beyond the limit, also after all of that size were freed. */
+/** One slab of each size is allowed beyond the limit, even after all of that size were freed. */
 TEST_WITH(with_pool, rawe_txframe_pool_trim__a_size_that_was_given_back_is_had_again)
 {
     struct rawe_txframe *small = NULL, *large = NULL;
@@ -521,7 +520,7 @@ TEST_WITH(with_pool, rawe_txframe_pool_grow__stops_at_the_limit)
     rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 200);
     struct rawe_txframe *list = NULL;
     unsigned count = drain(10, &list);
-    /* It grows by the slab: the limit is passed by less than one of them. */
+    /* The pool grows by slabs and exceeds the limit by less than one. */
     assert_in_range(count, 200, 200 + 63);
     assert_int_equal(pool.allocated, count);
     assert_false(rawe_txframe_pool_grow(&pool, false));
@@ -566,7 +565,7 @@ TEST_WITH(with_pool, rawe_txframe_take__buffer_holds_what_was_asked_for)
             taken[s][i] = frame;
         }
     }
-    /* None lies over another. */
+    /* No two frames overlap. */
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
         for (unsigned i = 0; i < EACH; i++) {
             const struct rawe_txframe *frame = taken[s][i];
@@ -611,14 +610,14 @@ TEST_WITH(with_pool, rawe_txframe_in_flight__sent_and_neither_arrived_nor_lost)
 TEST_WITH(with_pool, rawe_txframe_sent_ns__of_the_newest_sending)
 {
     struct rawe_txframe frame = {.segments = 4, .first = {10, 20}, .again = {30, 40}};
-    assert_true(rawe_txframe_sent_ns(&frame) == 20); /* nothing of this life was sent again */
+    assert_true(rawe_txframe_sent_ns(&frame) == 20); /* in this use nothing was retransmitted */
     frame.resent = 1;
     assert_true(rawe_txframe_sent_ns(&frame) == 40);
     frame.first.newest_ns = 50;
     assert_true(rawe_txframe_sent_ns(&frame) == 50);
 }
 
-/** Every range of data in pieces of these lengths is found, and nothing else. */
+/** Assert that each range of data is found in pieces of these lengths, and nothing else is. */
 static void check_ranges(size_t first_bytes, size_t second_bytes)
 {
     uint8_t first[8];

@@ -12,15 +12,15 @@
 #define TICK_NS (1ull << RAWE_TIMER_TICK_SHIFT)
 #define WHEEL_NS (TICK_NS << (RAWE_TIMER_LEVELS * RAWE_TIMER_SLOT_BITS))
 
-/** A timer, and what the tests note of it. */
+/** A timer and the tests' record of it. */
 struct watched {
-    struct rawe_timer timer; /* first: cast back from it */
+    struct rawe_timer timer; /* must be first: cast back from it */
     unsigned expired;
     uint64_t expired_ns;
     struct rawe_timer_wheel *wheel;
     struct watched *victim;  /**< cancelled when this one expires */
-    uint64_t again_after_ns; /**< armed again when it expires; 0: not */
-    uint64_t model_tick;     /**< the model's: expires at the advance that reaches this tick */
+    uint64_t again_after_ns; /**< rearmed this long after it expires; 0: not rearmed */
+    uint64_t model_tick;     /**< the model expires it when an advance reaches this tick */
     bool model_armed;
 };
 
@@ -66,7 +66,7 @@ TEST(rawe_timer_arm__beyond_the_wheel)
     uint64_t deadline_ns = 3 * WHEEL_NS + 12345;
     rawe_timer_arm(&wheel, &far.timer, deadline_ns);
     rawe_timer_arm(&wheel, &never.timer, UINT64_MAX);
-    /* Steps below the jump limit, so that it is parked and looked at again. */
+    /* Steps below the jump limit, so that the timer is parked and checked again. */
     for (uint64_t now_ns = 0; now_ns < deadline_ns; now_ns += 250 * TICK_NS) {
         rawe_timer_wheel_advance(&wheel, now_ns);
         assert_int_equal(far.expired, 0);
@@ -96,10 +96,10 @@ TEST(rawe_timer_wheel_advance__a_callback_arms_again)
     for (uint64_t tick = 0; tick <= 1000; tick++) {
         rawe_timer_wheel_advance(&wheel, tick * TICK_NS);
     }
-    /* Each period is ten ticks and at most one of rounding. */
+    /* A period is ten ticks, plus at most one of rounding. */
     assert_true(one.expired >= 1000 / 11 && one.expired <= 100);
     assert_int_equal(wheel.armed, 1);
-    /* However far time has moved, an advance calls it once: it is armed from now on. */
+    /* One advance calls it once, however long: it is rearmed from the current time. */
     unsigned before = one.expired;
     rawe_timer_wheel_advance(&wheel, 2000 * TICK_NS);
     assert_int_equal(one.expired, before + 1);
@@ -138,7 +138,7 @@ static uint64_t random_below(uint64_t bound)
     return (random_state >> 24) % bound;
 }
 
-/** A length of time whose magnitude is spread evenly over all levels. */
+/** Return a duration whose magnitude is spread evenly over all levels. */
 static uint64_t random_span_ns(void)
 {
     unsigned bits = (unsigned)random_below(RAWE_TIMER_TICK_SHIFT + 27) + 1;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the wire format: frames, fragments, control payloads, frames of groups, batch headers.
- * Control messages of groups, and their shared frames: test_group.c.
+ * Tests of the wire format: frames, fragments, control payloads, group frames, batch headers. For
+ * the control messages and shared frames of groups, see test_group.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
     .key = 0x89ABCDEF, .connection_id = 0xFFF00001, .sequence = 0xFFFFFFFE,                 \
     .acknowledgement = 0x80000001, .credit = 0x0405
 
-/** Data of the batches below, and of each of their frames. */
+/** Data length of the batches below, and of each of their frames. */
 #define SAMPLE_BYTES 4321u
 #define SAMPLE_SEGMENT_BYTES 1000
 
@@ -63,8 +63,8 @@ static uint8_t *unit_exactly(const uint8_t *bytes, size_t len_bytes)
     return copy;
 }
 
-/* Structures of fixed length: each has a layout, and a decoder that checks lengths, version, type
- * and flags. */
+/* Fixed-length structures: each has a layout, and a decoder that checks lengths, version, type and
+ * flags. */
 
 #define CODEC(name_, ...)                                                                        \
     static void encode_##name_(uint8_t *out, const void *from)                                   \
@@ -95,7 +95,7 @@ enum { STRUCTURE_BYTES_MAX = RAWE_BATCH_HEADER_BYTES, PAYLOAD_BYTES_MAX = 5000 }
 static const struct structure {
     void (*encode)(uint8_t *out, const void *from);
     enum rawe_decode_result (*decode)(void *to, const uint8_t *in, size_t len_bytes);
-    const void *sample; /**< misplaced bytes of it show */
+    const void *sample; /**< chosen so that misplaced bytes show */
     const char *bytes;  /**< encoding of the sample; in headers, without the version */
     size_t len_bytes;
     size_t payload_bytes; /**< length of the sample's payload */
@@ -164,7 +164,7 @@ static const struct structure {
 
 #define STRUCTURES (sizeof(structures) / sizeof(structures[0]))
 
-/** Memory for any of these structures. */
+/** Memory for any of the structures. */
 union decoded {
     struct rawe_header header;
     struct rawe_group_header group;
@@ -174,7 +174,7 @@ union decoded {
     struct rawe_ping ping;
 };
 
-/** Decode from memory of exactly that length. */
+/** Decode from memory of exactly this length. */
 static enum rawe_decode_result decode(const struct structure *structure, void *to,
                                       const uint8_t *bytes, size_t len_bytes)
 {
@@ -209,7 +209,7 @@ TEST(rawe_decode__every_short_length)
     for (const struct structure *one = structures; one != structures + STRUCTURES; one++) {
         uint8_t bytes[STRUCTURE_BYTES_MAX + PAYLOAD_BYTES_MAX] = {0};
         union decoded decoded;
-        /* With less data, a batch's header is that of a shorter packet. */
+        /* With less data, a batch's header describes a shorter packet. */
         size_t whole_bytes = one->len_bytes + (one->version_at != 0 ? 0 : one->payload_bytes);
         one->encode(bytes, one->sample);
         for (size_t len_bytes = 0; len_bytes < whole_bytes; len_bytes++) {
@@ -217,13 +217,13 @@ TEST(rawe_decode__every_short_length)
                              len_bytes < one->len_bytes + one->behind_bytes ? RAWE_DECODE_SHORT
                                                                             : RAWE_DECODE_LENGTH);
         }
-        /* A NIC's padding behind a frame is no error. */
+        /* A NIC's padding after a frame is not an error. */
         assert_true(one->end_type == 0 || one->version_at != 0 ||
                     decode(one, &decoded, bytes, whole_bytes + 100) == RAWE_DECODE_OK);
     }
 }
 
-/** Set a byte of the sample, and decode that. */
+/** Set a byte of the encoded sample, and decode it. */
 static enum rawe_decode_result decode_with(const struct structure *one, size_t at, unsigned value)
 {
     uint8_t bytes[STRUCTURE_BYTES_MAX + PAYLOAD_BYTES_MAX] = {0};
@@ -280,7 +280,7 @@ TEST(rawe_fragment_encode__every_byte_in_its_place)
          "\x03\x00\x00\x09\x89\xAB\xCD\xEF\xF1\xF2\xF3\xF4"
          "\xF5\xF6\xF7\xF8\xE1\xE2\xE3\xE4\xE5\xE6\xE7\xE8",
          RAWE_FRAGMENT_PUT_BYTES},
-        {{.kind = 10}, "", 0}, /* there is none */
+        {{.kind = 10}, "", 0}, /* no such kind */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         uint8_t out[RAWE_FRAGMENT_BYTES_MAX];
@@ -424,7 +424,7 @@ TEST(rawe_group_header_decode__lengths)
     }
 }
 
-/** Encode a batch, and decode it with `data_bytes` behind it. */
+/** Encode a batch, and decode it followed by `data_bytes`. */
 static enum rawe_decode_result pass(const struct rawe_batch *batch, size_t data_bytes,
                                     struct rawe_batch *decoded)
 {
@@ -471,7 +471,7 @@ TEST(rawe_batch_decode__a_single_frame)
     rawe_batch_encode(out, &probe);
     assert_int_equal(out[24], RAWE_WIRE_VERSION << 4 | RAWE_FRAME_PROBE);
     assert_int_equal(out[26] | out[27], 0);
-    assert_memory_equal(out + 40, zero, sizeof(zero)); /* nothing of fragments */
+    assert_memory_equal(out + 40, zero, sizeof(zero)); /* no fragment fields */
     assert_int_equal(pass(&probe, RAWE_CONNECT_BYTES, &decoded), RAWE_DECODE_OK);
     assert_int_equal(decoded.header.payload_bytes, RAWE_CONNECT_BYTES);
     assert_int_equal(decoded.header.sequence, probe.header.sequence);
@@ -495,7 +495,7 @@ TEST(rawe_batch_decode__kinds_of_fragment)
     }
 }
 
-/** A packet is refused as a whole exactly when its frames are refused one by one. */
+/** A packet is refused exactly if its frames would be refused one by one. */
 TEST(rawe_batch_decode__lengths)
 {
     enum { MOST = RAWE_BATCH_FRAMES_MAX };
@@ -510,7 +510,7 @@ TEST(rawe_batch_decode__lengths)
         {5, 1000, 0, 999, 0},
         {5, 1000, 0, 3001, 0},
         {5, 1000, 0, 5001, 0},
-        /* Inside a frame; behind the batch; the last with a multiple of the segments' length. */
+        /* Inside a frame; beyond the batch; a last frame with a multiple of the segment length. */
         {5, 1000, 1500, 1000, 0},
         {5, 1000, 5000, 1000, 0},
         {5, 1000, 4000, 1001, 0},
@@ -553,7 +553,7 @@ TEST(rawe_batch_decode__parts_must_lie_in_their_message)
     } cases[] = {
         {0, SAMPLE_BYTES, 100, 100 + SAMPLE_BYTES, true},
         {0, SAMPLE_BYTES, 100, 99 + SAMPLE_BYTES, false},
-        {0, SAMPLE_BYTES, 1ull << 32, UINT32_MAX, false}, /* not cut off to 32 bits */
+        {0, SAMPLE_BYTES, 1ull << 32, UINT32_MAX, false}, /* not truncated to 32 bits */
         {3000, 1000, 0, 4000, true}, /* the packet's place counts, not the batch's */
         {3000, 1000, 0, 3999, false},
     };
@@ -618,7 +618,7 @@ TEST(rawe_group_batch_decode__refuses)
         enum rawe_decode_result why;
     } cases[] = {
         {0, 0, 48, 5, RAWE_DECODE_LENGTH},
-        {500, 1000, 48, 5, RAWE_DECODE_LENGTH},  /* not at a frame */
+        {500, 1000, 48, 5, RAWE_DECODE_LENGTH},  /* not at the start of a frame */
         {0, 1500, 48, 5, RAWE_DECODE_LENGTH},    /* a short frame that is not the last */
         {5000, 1000, 48, 5, RAWE_DECODE_LENGTH}, /* beyond the batch */
         {0, 4001, 48, 4, RAWE_DECODE_LENGTH},
