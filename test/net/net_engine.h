@@ -18,7 +18,7 @@ typedef bool net_transmit_batch(void *context, const struct rawe_frame *packet,
 struct rawe_engine_config net_component_config(void);
 /** Fill in the identity of process `index`: vpid, MAC address, port, key. */
 void net_identify(struct rawe_engine_config *config, uint32_t index);
-/** Return how others reach process `index`. The caller adds the local settings. */
+/** Return the address of process `index` for its peers. The caller adds the local settings. */
 struct rawe_peer_config net_peer_config(uint32_t index);
 /** Return the index of the process with this MAC address. */
 uint32_t net_index_of(const uint8_t *mac);
@@ -28,15 +28,15 @@ void net_engine_start(struct rawe_engine *engine, struct rawe_handle_table *hand
                       const struct rawe_engine_config *config,
                       const struct rawe_callbacks *callbacks, net_transmit *transmit, void *context,
                       uint64_t now_ns);
-/** Give it a link that sends batches of at most `bytes_max` bytes of data. */
+/** Give an engine a link that sends batches of at most `bytes_max` bytes of data. */
 void net_engine_use_batches(struct rawe_engine *engine, uint32_t bytes_max,
                             net_transmit_batch *transmit);
-/** Open an IDLE connection to process `index` on `route`, and fill that in. NULL without memory. */
+/** Open an IDLE connection to process `index`, and fill in `route`. Returns NULL if out of memory. */
 struct rawe_conn *net_engine_open(struct rawe_engine *engine, struct rawe_route *route,
                                   uint32_t index, unsigned lane, void *owner);
 /**
- * Receive a packet; a batch goes straight into place if the engine can tell where that is. Returns
- * true if it could.
+ * Receive a packet. Returns true if it is a batch whose data went directly into place, because the
+ * engine knew where it belongs.
  */
 bool net_receive(struct rawe_engine *engine, const uint8_t *bytes, uint32_t len_bytes,
                  uint64_t now_ns);

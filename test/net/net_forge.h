@@ -36,10 +36,10 @@ struct net_forgery {
     uint8_t deceit;   /**< enum net_deceit, modulo their number */
 };
 #define NET_FORGE_BATCH 0x0400u  /**< the frame has a batch header */
-#define NET_FORGE_EDGE 0x1000u   /**< at a limit: of a message, of memory, of a field */
+#define NET_FORGE_EDGE 0x1000u   /**< at the limit of a message, of memory or of a field */
 #define NET_FORGE_MORE 0x2000u   /**< a second message, a wrong handle key, the last incarnation */
 #define NET_FORGE_UNSENT 0x4000u /**< acknowledges unsent frames */
-#define NET_FORGE_PARTLY 0x8000u /**< a part of a batch or of a payload */
+#define NET_FORGE_PARTLY 0x8000u /**< part of a batch or of a payload */
 
 /** Memory of the victim that peers may write. */
 struct net_memory {

@@ -167,7 +167,7 @@ static bool is_for(const struct net_route *route, const struct net_message *mess
            same_process(message->from, route->from) && same_process(message->to, route->to);
 }
 
-/** Return the number of leading bytes that are as sent. */
+/** Return the number of leading bytes that match those sent. */
 static size_t same_bytes(const struct net_message *message, const uint8_t *data, size_t len_bytes)
 {
     size_t skip = len_bytes >= NET_NUMBERED_BYTES ? NET_NUMBERED_BYTES : 0;
@@ -208,7 +208,7 @@ static struct net_message *find(struct net_ledger *ledger, const struct net_rout
     return found;
 }
 
-/** Return true if the message is complete, its memory is free, and it cannot arrive any more. */
+/** Return true if the message is complete, its memory is free, and it can no longer arrive. */
 static bool is_settled(const struct net_message *message)
 {
     return message->completed && !message->held &&

@@ -52,7 +52,7 @@ struct net_message *net_ledger_deliver(struct net_ledger *ledger, const struct n
                                        uint8_t tag, const uint8_t *data, size_t len_bytes);
 /**
  * Excuse the loss of messages in flight in both directions of a route that its receiver closes.
- * `drained`: all that it had sent was acknowledged, so all of that must have arrived.
+ * `drained`: everything it sent was acknowledged, and so must have arrived.
  */
 void net_ledger_closed(struct net_ledger *ledger, const struct net_route *route,
                        const struct rawe_peer *peer, bool drained);
@@ -65,7 +65,7 @@ void net_ledger_died(struct net_ledger *ledger, struct net_process process);
 void net_ledger_finalizes(struct net_ledger *ledger, struct net_process process);
 /** Check that all required messages of a finalizing process have arrived before it leaves. */
 void net_ledger_check_departed(const struct net_ledger *ledger, struct net_process process);
-/** Return true if its receiver may have deferred it, or if frames were forged. */
+/** Return true if the receiver may have deferred the message, or if frames were forged. */
 bool net_ledger_may_be_deferred(const struct net_message *message);
 /** Return true if no send is open or held and all required messages have arrived. */
 bool net_ledger_is_quiet(const struct net_ledger *ledger);

@@ -20,7 +20,7 @@ struct net_process {
 struct net_message {
     struct rawe_message out;         /**< must be first: the peer object gets it */
     struct rawe_operation operation; /**< passed to the peer object for a PUT */
-    struct rawe_peer *peer;          /**< peer object that has it; NULL: none yet */
+    struct rawe_peer *peer;          /**< peer object that sends it; NULL: none yet */
     uint32_t number;                 /**< in the ledger */
     uint32_t len_bytes;
     uint64_t content_seed;
@@ -37,14 +37,14 @@ struct net_message {
     struct net_ledger *ledger;
     struct net_process from, to;
     const struct rawe_engine *receiver; /**< NULL: `to` has died */
-    bool *whole_excused;                /**< flag of the whole that it is a part of, or NULL */
+    bool *whole_excused;                /**< flag of the whole message it is part of; or NULL */
     uint64_t
         turn; /**< its turn among messages to the process (send/rawe_order.h); 0: not sent yet */
     uint32_t overtaken_most; /**< it must overtake fewer messages than this */
     uint8_t lane;
     bool put;
     bool submitted, delivered;
-    bool may_overtake; /**< others on its lane: it may fit a frame and is unordered */
+    bool may_overtake; /**< on its lane: it may fit a frame and is unordered */
     bool excused;      /**< may be lost */
     bool orphaned;     /**< its sender died before it was complete and released */
 };
@@ -61,13 +61,13 @@ uint64_t net_content_seed(uint64_t seed, uint64_t number);
  */
 void net_message_lay_out(struct net_message *message, uint32_t first_bytes, bool numbered,
                          bool early);
-/** Send it as btl_sendi does. Returns false if the peer object cannot copy it now. */
+/** Send a message as btl_sendi does. Returns false if the peer object cannot copy it now. */
 bool net_message_copy(struct net_message *message, struct rawe_peer *peer);
-/** Send it as btl_send does; pass the result to net_message_conclude. */
+/** Send a message as btl_send does; pass the result to net_message_conclude. */
 enum rawe_peer_result net_message_send(struct net_message *message, struct rawe_peer *peer);
 /** Handle the result of net_message_send: call `ended` if the message is complete. */
 void net_message_conclude(struct net_message *message, enum rawe_peer_result result);
-/** Send it, laid out in one piece, as data of PUT `operation`. Returns false if out of memory. */
+/** Send a one-piece message as data of PUT `operation`. Returns false if out of memory. */
 bool net_message_put(struct net_message *message, struct rawe_peer *peer, bool spreads);
 /** Free the memory of a message that will not be sent, or whose sender has died. */
 void net_message_drop(struct net_message *message);

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Frames and batches as they cross the in-memory network: the engine's output becomes bytes, and
- * the invariants of every frame are checked. The harness decides when bytes are delivered, and
- * which.
+ * the invariants of every frame are checked. The harness decides which bytes are delivered,
+ * and when.
  *
  * A packet with a batch header has the EtherType of IPv4, as above the link, and no IPv4 header.
  */

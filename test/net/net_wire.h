@@ -51,7 +51,7 @@ void net_queue_clear(struct net_queue *queue);
 unsigned net_queue_count(const struct net_queue *queue);
 /**
  * Merge frames as GRO would, beginning with the first, and receive them as one packet; `placed` is
- * set if it went straight into place. Returns the number of merged frames.
+ * set if its data went directly into place. Returns the number of merged frames.
  */
 unsigned net_frames_receive(struct rawe_engine *engine, struct net_frame *const *frames,
                             unsigned count, uint64_t now_ns, bool *placed);

@@ -122,7 +122,7 @@ void options_read(int argc, char **argv, const char *head, const struct option_r
     known[count] = (struct option){.name = "help"};
     for (int found, at; (found = getopt_long(argc, argv, "", known, &at)) != -1;) {
         if (found != 0) {
-            fprintf(stderr, "%s: see --help\n", program); /* getopt has said what is wrong */
+            fprintf(stderr, "%s: see --help\n", program); /* getopt has printed the error */
             exit(2);
         }
         if ((size_t)at == count) {

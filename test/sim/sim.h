@@ -68,7 +68,7 @@ struct sim_packet {
     uint32_t sequenced; /**< number of sequenced frames it carries */
     uint32_t stream_id; /**< the receiver's connection id that it was sent to */
     uint64_t
-        order;  /**< position of its first frame in all that was sent on the connection; 0: none */
+        order;  /**< position of its first frame among all sent on the connection; 0: none */
     bool batch; /**< it has a batch header */
     uint32_t damaged_bytes; /**< its length before damage; 0: undamaged */
     uint32_t segment_bytes; /**< data per frame except the last; 0: a single frame */
@@ -120,7 +120,7 @@ void sim_net_init(struct sim *sim);
 void sim_net_free(struct sim *sim);
 /** Return true if the interface's send path is full. */
 bool sim_net_full(struct sim *sim, struct sim_nic *nic);
-/** Return a copy of a packet, in memory of its own. */
+/** Return a copy of a packet in its own memory. */
 struct sim_packet *sim_packet_copy(struct sim *sim, const struct sim_packet *packet);
 /** Transmit a frame on the interface's wire at `at_ns`, or once the wire is free. */
 void sim_net_send(struct sim *sim, struct sim_nic *nic, struct sim_packet *packet, uint64_t at_ns);
@@ -149,7 +149,7 @@ void sim_trouble_within(struct sim *sim, struct sim_node *node);
 void sim_trouble_plan(struct sim *sim);
 /** Plan when cables are pulled, between `from_ns` and the end of faults. */
 void sim_trouble_plan_pulls(struct sim *sim, struct sim_random random, uint64_t from_ns);
-/** Return when every two hosts will have a route, given the cables that are pulled now. */
+/** Return when any two hosts will have a route, given the cables that are pulled now. */
 uint64_t sim_trouble_plugged_ns(const struct sim *sim);
 /** Cut a host off. */
 void sim_trouble_sever(struct sim *sim, struct sim_node *node);
@@ -157,7 +157,7 @@ void sim_trouble_sever(struct sim *sim, struct sim_node *node);
 void sim_trouble_pull(struct sim *sim, struct sim_node *node, uint64_t choice);
 /** Put a cable back. */
 void sim_trouble_plug(struct sim *sim, struct sim_nic *nic);
-/** Suspend the host until `until_ns`; 0: begin to suspend all hosts, one after the other. */
+/** Suspend the host until `until_ns`; 0: begin to suspend all hosts, one after another. */
 void sim_trouble_suspend(struct sim *sim, struct sim_node *node, uint64_t until_ns);
 
 /** Let allocations for this node fail from now on; NULL: none fails. Returns the previous node. */
@@ -240,7 +240,7 @@ struct sim_watch {
     uint64_t cc_used_ns;          /**< when that window was last fully used */
     uint64_t migrations;          /**< of the node's connections so far */
     uint32_t acked, acked_beyond; /**< the peer's frames acknowledged so far */
-    uint64_t owed_since_ns; /**< an acknowledgement is due since, by the node's clock; 0: none is */
+    uint64_t owed_since_ns; /**< when an acknowledgement fell due, by the node's clock; 0: none */
 };
 
 /** A connection as the program sees it; owner of a rawe_conn. */

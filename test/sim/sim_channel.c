@@ -232,7 +232,7 @@ static void fail(struct sim_channel *channel)
 
     channel->failed = true;
     if (node->sim->nodes[channel->peer].life == channel->peer_life) {
-        sim_submit_closed(channel); /* a living peer learns of it later */
+        sim_submit_closed(channel); /* a live peer learns of it later */
     }
     /* A failed connection may be closed at once, or later. */
     if (sim_random_below(&node->random, 2) == 0) {

@@ -167,7 +167,7 @@ static void check_channel(struct sim *sim, struct sim_channel *channel)
         engine->config.liveness.peer_timeout_ns + 2 * engine->config.liveness.probe_most_ns;
     bool up_to_date = !sim_node_waiting(node) && !rawe_timer_wheel_due(&engine->timers, clock_ns);
     uint64_t late_ns = 2 * TICK_NS + sim->plan.clock_step_ns;
-    /* A peer is not given up while the program is absent, but at the next probe afterwards. */
+    /* A peer is given up not while the program is absent, but at the next probe after that. */
     bool long_back =
         sim->now_ns >= node->pause_until_ns + 2 * engine->config.liveness.probe_most_ns;
     /* The timer may still wait for an answer that has arrived meanwhile. */

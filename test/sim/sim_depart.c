@@ -16,14 +16,14 @@
 /** Interval at which a finalizing node checks whether its connections may be closed. */
 #define ASK_NS 1000000u
 
-/** Longest time that finalizing takes once nothing goes wrong: for frames, ... */
+/** Longest time that finalizing takes once faults have ended: for frames, ... */
 #define DEPART_NS 4000000000ull
 
-/** ... plus these probe intervals, to repeat questions. */
+/** ... plus these probe intervals, to repeat PROBEs. */
 #define DEPART_INTERVALS 4u
 
 enum departing {
-    STAYS,      /**< has not begun */
+    STAYS,      /**< has not begun to leave */
     READY,      /**< at the fence */
     WAITS,      /**< has sent its farewell */
     FINALIZING, /**< it gets no more completions */

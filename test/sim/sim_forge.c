@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Forged frames. A frame from an unknown peer changes nothing at all. A replayed frame has the
- * effect of a late one. An attacker who knows the keys may confuse its victims, but neither reaches
- * memory that peers may not access nor exceeds the limits of resources.
+ * effect of a late one. An attacker who knows the keys may confuse its victims, but can neither
+ * reach memory that peers may not access nor exceed resource limits.
  */
 #include <string.h>
 
@@ -177,7 +177,7 @@ static uint64_t near(struct sim_random *random, uint64_t number)
     return style == 0 ? any : style < 11 ? number : number + sim_random_below(random, 17) - 8;
 }
 
-/** Choose a type, mostly of data or ACK: once a forged CLOSE has ended it, nothing is attacked. */
+/** Choose a type, mostly data or ACK: a forged CLOSE leaves no connection to attack. */
 static uint8_t choose_type(struct sim_random *random)
 {
     static const uint8_t often[] = {RAWE_FRAME_DATA, RAWE_FRAME_BULK, RAWE_FRAME_ACK};

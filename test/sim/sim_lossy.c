@@ -15,7 +15,7 @@
 #define LEFT_NS (10 * SECOND)
 #define MUCH_PPM 250000u
 
-/** Losses within this interval mean traffic without a break. */
+/** Losses no further apart than this mean continuous traffic. */
 #define BREAK_NS SECOND
 
 /** If all routes lose frames, one may be left by mistake at most once in this time. */
@@ -129,7 +129,7 @@ static bool is_meant(const struct sim_peer *route)
            loses(sim, route->node, route->far, node, route->nic->index);
 }
 
-/** Return true if another route to the process is good, and our process knows so. */
+/** Return true if another route to the process is good, and our process knows it. */
 static bool has_good(struct sim_peer *route)
 {
     bool found = false;

@@ -30,19 +30,19 @@
 /** ... plus these for each connection, until it knows its round-trip time. */
 #define CONTROL_FIRST 2u
 
-/** With fewer frames, the ratio means nothing. */
+/** With fewer frames, the ratio is meaningless. */
 #define CALM_FRAMES_LEAST 10000u
 
 /**
- * A run takes milliseconds of a processor, one in a thousand some seconds, and ten times that under
- * the thread sanitizer. A run that takes longer than this hangs.
+ * A run takes milliseconds of processor time, one in a thousand takes seconds, and ten times that
+ * under the thread sanitizer. A run that takes longer than this hangs.
  */
 #define RUN_SECONDS_MOST 120u
 
 /** Runs spent on shrinking one failure. */
 #define SHRINKING_RUNS_MOST 400u
 
-/** More incidents than any run has, for runs whose number of incidents is not known. */
+/** More incidents than any run has, for runs whose number of incidents is unknown. */
 #define INCIDENTS_MOST (1ull << 24)
 
 struct campaign {
@@ -56,7 +56,7 @@ struct campaign {
 
 /** How a run failed; in memory shared with the process that runs it. */
 struct failure {
-    uint64_t incidents; /**< until it failed; UINT64_MAX: not known */
+    uint64_t incidents; /**< until it failed; UINT64_MAX: unknown */
     char text[512];     /**< of the violation; empty: it crashed or did not end */
 };
 

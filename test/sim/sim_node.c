@@ -255,10 +255,10 @@ static void plan_wake(struct sim *sim, struct sim_node *node)
     }
 }
 
-/** The progress thread checks less and less often while it finds nothing to do. */
+/** The progress thread checks at growing intervals while it finds nothing to do. */
 #define THREAD_BACKOFF_MOST 64u
 
-/** It takes up to this many frames, else it would answer old questions while new ones arrive. */
+/** It takes up to this many frames, or it would answer old PROBEs while new ones arrive. */
 #define THREAD_FRAMES_MOST 256u
 
 /** Frames taken from the ring before it checks the bulk queue. */

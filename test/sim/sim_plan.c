@@ -41,7 +41,7 @@ const struct sim_fault_name sim_fault_names[SIM_FAULTS] = {
      SIM_BIT(LOSSY) | SIM_BIT(ADDRESS) | SIM_BIT(ERROR) | SIM_BIT(STRAY))
 
 /**
- * One in this many runs with several interfaces has a lossy route: it takes as long as a hundred.
+ * One in this many runs with several interfaces has a lossy route. It takes as long as 100 others.
  */
 #define LOSSY_RARELY 24u
 
@@ -364,7 +364,7 @@ static void plan_departure(struct sim_plan *plan, uint64_t seed)
     }
 }
 
-/** Nodes of larger networks have one interface: the number of connections grows with its square. */
+/** Nodes of larger networks have one interface: connections grow with the interfaces' square. */
 #define SEVERAL_NICS_NODES_MAX 8u
 
 /** Plan several interfaces, and pulled cables. */

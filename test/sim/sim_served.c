@@ -6,11 +6,10 @@
  * because it continues while any node makes progress.
  *
  * The bound follows from the delays of the model. The longest are turns of others (grants, GETs),
- * whose peers may not run, and questions for credit, which are at most 100 ms apart: together
- * SERVED_NS. A frame may wait in the two queues of its path, and its answer in those of the way
- * back. Where ports and rings overflow, questions may be lost, too: the bound allows for a few.
- * When faults end, the next question comes at the latest after the longest interval between
- * questions.
+ * whose peers may not run, and requests for credit, which are at most 100 ms apart: together
+ * SERVED_NS. A frame may wait in the two queues on its path, and its answer in those on the way
+ * back. If ports and rings overflow, requests may be lost as well: the bound allows for a few. When
+ * faults end, the next request is sent within the longest interval between requests.
  */
 #include "sim.h"
 
@@ -24,7 +23,7 @@
 /** A peer whose address changes is found within this time. */
 #define ADDRESS_NS 2000000000ull
 
-/** Consecutive questions that may be lost. */
+/** Consecutive requests that may be lost. */
 #define QUESTIONS 4u
 
 /** Return when faults stop being an excuse for delays; UINT64_MAX: never in this run. */
@@ -41,7 +40,7 @@ static uint64_t calm_from_ns(const struct sim *sim)
     return sim_lossy_until_ns(sim) > calm_ns ? sim_lossy_until_ns(sim) : calm_ns;
 }
 
-/** Return the time until a link has sent the data that waits for it now. */
+/** Return the time until a link has sent the data queued for it now. */
 static uint64_t passed_ns(const struct sim *sim, const struct sim_link *link)
 {
     uint64_t free_ns =
@@ -152,7 +151,7 @@ static void check_reads(struct sim_node *node, uint64_t calm_ns)
     }
 }
 
-/** One in this many events checks GETs, because that takes all of the run's. */
+/** One in this many events checks GETs, because that visits all GETs of the run. */
 #define READS_RARELY 64u
 
 void sim_served_check_node(struct sim_node *node)

@@ -16,7 +16,7 @@ static void pause_node(struct sim *sim, struct sim_node *node)
     uint64_t length_ns = sim_random_scaled(&node->pause, 1000, sim->plan.pause_most_ns);
 
     if (sim->departing) {
-        length_ns %= sim->plan.peer_timeout_ns / 8; /* others wait for it at the fence */
+        length_ns %= sim->plan.peer_timeout_ns / 8; /* others wait for this node at the fence */
     }
     node->pauses_left--;
     node->pause_until_ns = node->local_ns + length_ns;
@@ -170,7 +170,7 @@ void sim_trouble_suspend(struct sim *sim, struct sim_node *node, uint64_t until_
     }
 }
 
-/** Plan a trouble of a random host at a random time from `from_ns` on; `choice`: with details. */
+/** Plan a fault of a random host at a random time from `from_ns` on; `choice`: with details. */
 static void plan_trouble(struct sim *sim, struct sim_random *random, enum sim_event_kind kind,
                          uint64_t from_ns, bool choice)
 {
@@ -267,7 +267,7 @@ void sim_trouble_pull(struct sim *sim, struct sim_node *node, uint64_t choice)
         return;
     }
     short_ns = sim->departing ? short_ns % DEPARTING_PULL_MOST_NS : short_ns;
-    /* Even if all cables of this number are pulled, every two hosts have a route. */
+    /* Even if all cables with this number are pulled, any two hosts have a route. */
     bool may_last = node->nic_count > 1 && nic->index == sim->plan.pull_longest;
     for_ever = for_ever && may_last;
     uint64_t length_ns = lasts && may_last ? long_ns : short_ns;

@@ -91,7 +91,7 @@ TEST(rawe_buffer_take_urgent__beyond_the_limit)
     assert_int_equal(pool.allocated, 8);
     assert_null(rawe_buffer_take(&pool));
     rawe_buffer_give(&pool, buffers[8]);
-    assert_ptr_equal(rawe_buffer_take_urgent(&pool), buffers[8]); /* free buffers come before new ones */
+    assert_ptr_equal(rawe_buffer_take_urgent(&pool), buffers[8]); /* free ones before new ones */
     assert_int_equal(pool.allocated, 8);
     for (unsigned i = 0; i < 9; i++) {
         if (i != 3) {

@@ -62,7 +62,7 @@ uint64_t cluster_plan_round_trip_ns(const struct cluster_plan *plan)
     uint64_t bytes = cluster_plan_wire_bytes(RAWE_ETH_HEADER_BYTES + plan->mtu_bytes, false) +
                      cluster_plan_wire_bytes(0, false);
 
-    /* A switch forwards a frame when it has all of it. */
+    /* A switch forwards a frame once it has received all of it. */
     uint64_t links = cluster_plan_leaf_count(plan) > 1 ? 4 : 2;
 
     return cluster_plan_transmit_ps(plan, links * bytes) / 1000 + 2 * links * plan->wire_ns +
@@ -72,7 +72,7 @@ uint64_t cluster_plan_round_trip_ns(const struct cluster_plan *plan)
 /* ---- workloads ---- */
 
 /*
- * Means are those of the distributions that HomaModule has (util/dist.cc): 2928 and 127797 bytes.
+ * The means match HomaModule's distributions (util/dist.cc): 2928 and 127797 bytes.
  */
 static const struct cluster_workload_size w3[] = {
     {20, 120503},  {71, 132919},   {115, 116442},  {192, 128037}, {297, 130464},  {406, 130464},

@@ -370,7 +370,7 @@ static uint64_t now_ns(void *cluster)
     return ((const struct cluster *)cluster)->now_ns;
 }
 
-/** Return a peer's place in the table, which may still be empty. */
+/** Return a peer's slot in the table, which may still be empty. */
 static struct cluster_peer **find_peer(const struct cluster_rank *rank, uint32_t index)
 {
     uint32_t at = index * 0x9E3779B1u; /* Fibonacci hashing */

@@ -156,7 +156,7 @@ static struct share *shares_new(const struct cluster *cluster)
     return shares;
 }
 
-/** Return how many messages the busiest link carries if each pair sends one. */
+/** Return the number of messages on the busiest link if each pair sends one. */
 static double busiest_messages(const struct cluster *cluster)
 {
     struct share *shares = shares_new(cluster);
@@ -240,7 +240,7 @@ static void flows_init(struct flows *flows, struct cluster *cluster)
     }
 }
 
-/** Evaluate an interval of FAIRNESS_NS: Jain's index of the flows' rates by their fair rates. */
+/** Evaluate an interval of FAIRNESS_NS: Jain's index of the flows' rates over their fair rates. */
 static void flows_sample(struct flows *flows, struct cluster *cluster)
 {
     double sum = 0, squares = 0;

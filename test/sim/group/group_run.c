@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A run: frames cross the network, members are called when they ask to be, time jumps from event to
- * event; and the invariants.
+ * A run and its invariants: frames cross the network, members are called at the times they request,
+ * and time jumps from event to event.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -54,7 +54,7 @@ struct host {
     bool left;              /**< it had all and was allowed to leave, or it has died */
     uint64_t wake_ns;       /**< an event wakes it then */
     uint64_t full_until_ns; /**< of its link */
-    uint32_t burst_left;    /**< frames that it loses next, until a second has passed */
+    uint32_t burst_left;    /**< frames it will lose next, for at most a second */
     uint64_t burst_until_ns;
     uint32_t *delivered; /**< messages, by root */
     uint32_t *at_bytes;  /**< received of the current message, by root */
@@ -113,7 +113,7 @@ static void release_packet(struct sim_packet *packet)
     }
 }
 
-/** Send a copy of a multicast packet to a member. */
+/** Send one member its copy of a multicast packet. */
 static void cross(struct run *run, struct sim_packet *packet, uint32_t to)
 {
     const struct plan *plan = run->plan;
@@ -198,7 +198,7 @@ static void put_on_wire(struct host *host, const struct rawe_bytes *frame)
 }
 
 /**
- * Send a control message by a connection: it arrives exactly once, after a random delay, perhaps
+ * Send a control message over a connection: it arrives exactly once, after a random delay, perhaps
  * after later messages.
  */
 static void send_control(void *context, uint32_t to, const uint8_t *bytes, size_t len_bytes)
@@ -678,7 +678,7 @@ static void happen(struct run *run, const struct sim_event *event)
     }
     if (run->now_ns < fate->starts_ns && event->packet != NULL && !event->packet->control) {
         run->outcome->missed += event->packet->data;
-        return; /* it is not there yet */
+        return; /* it has not started yet */
     }
     const bool paused = run->now_ns >= fate->pause_from_ns && run->now_ns < fate->pause_until_ns;
     if (run->now_ns < fate->starts_ns || paused) {

@@ -52,7 +52,7 @@ struct plan {
     uint64_t jitter_ns;
     uint32_t loss_ppm;   /**< of one copy of a frame */
     uint32_t shared_ppm; /**< of all copies of a frame: the root's own link */
-    uint32_t burst_ppm;  /**< frames with which a receiver begins to lose up to 50 */
+    uint32_t burst_ppm;  /**< frames that start a receiver's loss of up to 50 */
     uint32_t duplicate_ppm;
     uint32_t corrupt_ppm; /**< a bit of a frame is wrong */
     uint32_t full_ppm;    /**< the link is full for a while */

@@ -113,7 +113,7 @@ static bool is_patient(const struct plan *plan, const struct process *process, u
         return true;
     }
     if (path->process_known && process->starts_ns > NS_PER_S) {
-        return false; /* known, and yet not there: not possible */
+        return false; /* impossible: known, but not there */
     }
     if (path->deprioritized || process->paths > 1) {
         return plan->loss_ppm == 0 && answer_ns < SHORT_NS;
@@ -162,7 +162,7 @@ static uint64_t allowed_ns(const struct plan *plan, const struct outcome *outcom
         const struct rawe_path *head = &plan->path[process->first];
         const int best = best_path(plan, process);
         bool there = head->process_known;
-        bool sizes = false; /* a path's full size does not pass */
+        bool sizes = false; /* some path does not pass its full size */
         bool dead = false;
         for (unsigned p = process->first; p < process->first + process->paths; p++) {
             const struct truth *truth = &plan->truth[p];

@@ -42,7 +42,7 @@ struct plan {
     unsigned processes;
     unsigned paths;
     unsigned ring_frames; /**< of the searching process's responder */
-    unsigned burst_pings; /**< as the responder chooses it for such a ring */
+    unsigned burst_pings; /**< as chosen by the responder for such a ring */
     uint64_t timeout_ns;
     uint32_t loss_ppm; /**< each way */
     uint32_t duplicate_ppm;
