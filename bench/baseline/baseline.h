@@ -25,8 +25,8 @@ enum baseline_type {
 
 /* Ways to send data. */
 enum baseline_way {
-    BASELINE_FRAMES,  /* one send() a frame, received from a TPACKET_V2 ring */
-    BASELINE_BATCHES, /* in the shape of TCP, cut and merged like TCP's; received by recvmsg() */
+    BASELINE_FRAMES,  /* one send() per frame, received from a TPACKET_V2 ring */
+    BASELINE_BATCHES, /* TCP-shaped, cut and merged like TCP's; received by recvmsg() */
     BASELINE_RING,    /* batches received from a ring with a slot for each: short messages */
     BASELINE_WAYS
 };
@@ -113,7 +113,7 @@ void baseline_drain(struct baseline_link *link);
 
 /* Return a buffer with the contents of every message. */
 uint8_t *baseline_pattern_new(uint32_t bytes);
-/* Return the number of bytes that differ from them. */
+/* Return the number of bytes that differ from those contents. */
 uint32_t baseline_pattern_wrong(const uint8_t *buffer, uint32_t bytes);
 
 /* Send the next frame or batch of a message of `length` bytes. cursor is a DATA header; its offset

@@ -19,7 +19,7 @@
 #include "baseline.h"
 #include "linux/sys/rawe_interface.h"
 
-/* Plain frames: AF_PACKET socket, the component's receive ring, one send() a frame. */
+/* Plain frames: AF_PACKET socket, the component's receive ring, one send() per frame. */
 
 #define BASELINE_MAGIC 0xF100
 #define RING_BYTES (2u << 20) /* small enough to stay in the cache */

@@ -31,7 +31,7 @@ void net_engine_start(struct rawe_engine *engine, struct rawe_handle_table *hand
 /** Give an engine a link that sends batches of at most `bytes_max` bytes of data. */
 void net_engine_use_batches(struct rawe_engine *engine, uint32_t bytes_max,
                             net_transmit_batch *transmit);
-/** Open an IDLE connection to process `index`, and fill in `route`. Returns NULL if out of memory. */
+/** Open an IDLE connection to process `index`, and fill in `route`. NULL if out of memory. */
 struct rawe_conn *net_engine_open(struct rawe_engine *engine, struct rawe_route *route,
                                   uint32_t index, unsigned lane, void *owner);
 /**

@@ -367,7 +367,7 @@ prtebands 0
 pp_dirpath "{directory}"
 pseudos "{pseudo}"
 """
-BANDS = 16  # those that silicon's 32 valence electrons fill
+BANDS = 16  # filled by silicon's 32 valence electrons
 ENERGY = re.compile(r"^\s*ETOT\s+(\d+)\s+(\S+)", re.MULTILINE)
 CONVERGED = re.compile(r"At SCF step\s+(\d+), etot is converged")
 TIME = re.compile(r"^ *Proc\. +0 individual time \(sec\): cpu= *\S+ +wall= *(\S+)", re.MULTILINE)
@@ -470,7 +470,7 @@ class Bitonic(Kernel):
     rate = "Mkey/s"
     checked = "order over all ranks, no key lost, doubled or changed"
     works = "sorts"
-    sizes: ClassVar = {"quick": (16384, 50), "full": (65536, 100)}  # keys a rank, repetitions
+    sizes: ClassVar = {"quick": (16384, 50), "full": (65536, 100)}  # keys per rank, repetitions
 
     def why_not(self, size, ranks):
         if ranks < 1 or ranks & (ranks - 1):

@@ -52,7 +52,7 @@ def test_parse__an_unknown_application_is_refused(capsys):
 
 READ_RANKS = {"bitonic": 4, "cannon": 4}
 VALUES = {
-    # The mean of the eleven sizes below 64 bytes; the others stand in one line each.
+    # The mean of the eleven sizes below 64 bytes; every other size has its own line.
     "netpipe": {
         "latency_us": 4.946363636,
         "small_us": 45.71,
@@ -211,7 +211,7 @@ def test_cannon__multiplies_whatever_the_grid(build, ranks, rows):
     assert result_of("cannon", done, ranks).failed_checks == ""
 
 
-# One thing broken in each source: the check has to see it.
+# One thing is broken in each source: the check has to detect it.
 BROKEN = [
     ("bitonic", "bool ascending = (kernel_rank & stage) == 0;", "bool ascending = true;", 4),
     ("bitonic", "? mine[i++] : theirs[j++]", "? mine[i++] : mine[i++]", 2),

@@ -29,7 +29,7 @@ def parse(*argv):
 
 
 def plan(*argv, interface=None, **programs):
-    """Return the Runs of a command line, in one round unless it says otherwise."""
+    """Return the Runs of a command line; one round is the default."""
     driver = ImbDriver()
     driver.programs = {**PROGRAMS, **programs}
     return driver.plan(command_line.parse(driver, ["--rounds", "1", *argv]), interface)

@@ -3,7 +3,7 @@
 
 
 class BenchError(Exception):
-    """Something a person can act on: the text says what happened, where, and what to do."""
+    """An error that a person can act on: the text says what happened, where, and what to do."""
 
 
 class Rejected(BenchError):

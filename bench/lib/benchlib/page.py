@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A report in the making, written as Markdown with its charts as files beside it.
+"""A report that is built block by block and written as Markdown, with charts as files beside it.
 
 page = Page("LU and SP", "What it is about, in a sentence.")
 page.facts([("Kernel", "Linux 6.1")])

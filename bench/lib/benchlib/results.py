@@ -165,7 +165,7 @@ def patterns(reference, wiring, mtu):
 
 
 def claimed(reference, claims):
-    """Return the Lines of claims; under loss, also those that only rawe has."""
+    """Return the Lines of claims; under loss, also those with a value for rawe only."""
     return [
         Line(f"{said}: {title}", key.metric.unit, Row([title], key, found, BASE))
         for said, part, ranks, rows in claims

@@ -169,7 +169,7 @@ def last_lines(outcome):
 
 
 class Session:
-    """The runs of a plan, made now or found in the journal."""
+    """The runs of a plan, executed now or found in the journal."""
 
     def __init__(self, driver, options, runs, journal, record):
         self.driver = driver

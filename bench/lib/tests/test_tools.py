@@ -36,7 +36,7 @@ def script(name):
     """Import a command of bench/ as a module."""
     loader = importlib.machinery.SourceFileLoader(f"bench_{name}", str(BENCH / name))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    sys.modules[loader.name] = module  # its data classes look themselves up there
+    sys.modules[loader.name] = module  # its data classes are looked up there
     loader.exec_module(module)
     return module
 
@@ -108,7 +108,7 @@ def test_batch_time__from_rate_and_counters():
     stats = (
         "rawe: rank 1: bytes_sent=3 batches_sent=0\nrawe: rank 0: bytes_sent=6000 batches_sent=2"
     )
-    # 3000 bytes a batch, at 100 bytes/us
+    # 3000 bytes per batch, at 100 bytes/us
     assert tool.batch_us(f"{head} 65536 10 100.0 7\n", stats, 65536) == 30
     with pytest.raises(BenchError, match="no batches"):
         tool.batch_us(f"{head} 65536 10 100.0 7\n", "bytes_sent=3 batches_sent=0", 65536)

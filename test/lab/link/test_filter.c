@@ -185,7 +185,7 @@ TEST(attach__refuses_frames_to_groups)
     }
 }
 
-/** Nor unicast frames of groups or of unknown types, even with matching port and key. */
+/** Unicast frames of groups or of unknown types are refused, even with matching port and key. */
 TEST(attach__refuses_types_of_groups_and_what_there_is_not)
 {
     uint8_t frame[FRAME_BYTES_MAX];

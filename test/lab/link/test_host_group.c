@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_host_group over a veth pair, in their own network namespace. The processes of a
- * host are objects of one process here; their messages are the same.
+ * Tests of rawe_host_group over a veth pair, in their own network namespace. Here, a host's
+ * processes are objects of one process, which exchange the same messages.
  */
 #define _GNU_SOURCE
 #include <linux/if_packet.h>

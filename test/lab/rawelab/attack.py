@@ -18,7 +18,7 @@ ATTACKER = Path(__file__).resolve().parents[1] / "attack"
 KINDS = ("random", "replay", "blind", "forged")
 CAPTURED_FRAMES = 3000
 LEAST_FRAMES = 20000
-HANG_SECONDS = 180  # a few are usual
+HANG_SECONDS = 180  # usually a few
 # The frames of rawe, plain and in batches.
 EXPRESSION = ["ether", "proto", "0x88b5", "or", "src", "host", "255.255.255.255"]
 RANKS = 2  # on the first two hosts; the third attacks
@@ -27,10 +27,10 @@ HOSTS = 3
 
 @dataclass
 class Outcome:
-    """The result of a job that was perhaps attacked."""
+    """The result of a job, attacked or not."""
 
     result: launch.MpiResult
-    attack: str = ""  # what the attacker said
+    attack: str = ""  # the attacker's output
     sent: dict = field(default_factory=dict)  # hostile frames by kind
 
     def counter(self, name):
@@ -74,7 +74,7 @@ def run(
     """Run the soak on a lab of three hosts for `seconds`.
 
     With a `file` for captured frames, the job is attacked for that time and with at least
-    LEAST_FRAMES, by one kind of frames or all, wrong in one way or all. The attack starts when
+    LEAST_FRAMES, with one kind of frame or all, wrong in one way or in all. The attack starts when
     enough frames of the job have been captured, and the job ends after it. `timeout` counts from
     the end of the attack.
     """

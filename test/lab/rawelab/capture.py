@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .command import LabError
 
-# The kernel's buffer: a busy machine may not schedule tcpdump for a long time.
+# The kernel's buffer: on a busy machine, tcpdump may not be scheduled for a long time.
 BUFFER_KIB = 65536
 END_SECONDS = 60
 COUNTS = re.compile(
@@ -40,7 +40,7 @@ class Capture:
     """A tcpdump that listens once the constructor returns; ended by end() or stop()."""
 
     def __init__(self, lab, host, nic, file, expression=(), count=None):
-        """With a `count`, it ends when it has that many frames."""
+        """With a `count`, it ends after that many frames."""
         self.where = f"{host.name} {nic.device}"
         self.said = ""  # tcpdump's output, except the counts that _counts() requests
         argv = lab.host_command(host, command(nic.device, file, expression, count))
@@ -60,7 +60,7 @@ class Capture:
         return self._process.poll()
 
     def wait(self, timeout=None):
-        """Wait for its end; as Popen.wait()."""
+        """Wait until it ends, like Popen.wait()."""
         return self._process.wait(timeout)
 
     def _counts(self):
@@ -74,7 +74,7 @@ class Capture:
         return tuple(map(int, found.groups()))
 
     def end(self):
-        """End it when the file has every frame; return their number.
+        """End it once the file has every frame; return the number of frames.
 
         Call it when no more frames arrive. Raises LabError if frames are missing in the file.
         """

@@ -8,7 +8,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(BaseException):
-    """A signal asked this process to end. Only cleanup may catch it, so it is no Exception."""
+    """A signal asked this process to end. Only cleanup may catch it, so it is not an Exception."""
 
     def __init__(self, number):
         super().__init__(f"interrupted by {signal.Signals(number).name}")

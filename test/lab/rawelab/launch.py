@@ -23,7 +23,7 @@ from .wiring import CONTROL_DEVICE
 TIMEOUT_STATUS = 124  # as timeout(1)
 STOP_SECONDS = 10.0  # for mpirun to end regularly after a signal
 SETTLE_SECONDS = 60.0  # for daemons and ranks to end after mpirun; usually less than one
-STRAY_SECONDS = 5.0  # for the same on a terminal, where the user waits; then they are killed
+STRAY_SECONDS = 5.0  # likewise on a terminal, where a user waits; then they are killed
 COMPONENT = Path("opal/mca/btl/rawe/.libs")
 VERIFY = "test/lab/verify/rawe-verify"
 COLLECTIVES = Path("ompi/mca/coll/rawe/.libs")  # the second component; older builds have none
@@ -124,7 +124,7 @@ def _for_orte(directory):
     }
 
 
-# PRRTE's new names of these since Open MPI 6.0, which warns of the old ones.
+# PRRTE's new names for these since Open MPI 6.0, which warns about the old ones.
 NAMES_SINCE_6 = {
     "oob_tcp_if_include": "prte_if_include",
     "rmaps_default_mapping_policy": "mapby",
@@ -184,7 +184,7 @@ def environment(lab, arguments, build=None, pin=True, release=None):
 def rank_of(pid):
     """Return the rank of an MPI process that mpirun has started, or None for any other process.
 
-    Children of a rank inherit its environment, so a process whose parent has it too is no rank.
+    Children of a rank inherit its environment, so a process whose parent has it too is not a rank.
     """
 
     def read(one):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes a lab's NICs whole, cut or plain: where batches are cut into frames, and frames merged.
+"""Makes a lab's NICs whole, cut or plain: where batches are cut and where frames are merged.
 
 A veth pair passes a batch on unchanged. Real NICs cut it into frames, and the kernel of the
 receiving host merges the frames before any socket sees them (GRO). Cut NICs do the same: the kernel
@@ -23,7 +23,7 @@ OTHER_NAMES = frozenset((GRO_NAME, "tx-checksumming"))
 
 
 def active(netns, device):
-    """Return which of the offloads above are on, by ethtool's long names."""
+    """Return the offloads above that are on, by ethtool's long names."""
     listing = in_netns(netns, ["ethtool", "-k", device]).stdout
     on = set()
     for line in listing.splitlines():
@@ -35,7 +35,7 @@ def active(netns, device):
 
 def _switch(netns, device, features, value):
     for feature in features:
-        # A feature that this kernel has fixed or does not know does not change; checked later.
+        # A feature that is fixed or unknown in this kernel does not change; checked later.
         in_netns(netns, ["ethtool", "-K", device, feature, value], check=False)
 
 
@@ -74,7 +74,7 @@ def _cut(spec):
 
 
 def apply(spec):
-    """Set the offloads of all data NICs and switch ports as `spec.nic` says."""
+    """Set the offloads of all data NICs and switch ports according to `spec.nic`."""
     if spec.nic == "plain":
         _plain(spec)
     elif spec.nic == "cut":

@@ -17,7 +17,7 @@ ROOT = Path("/run/rawe-lab")
 
 
 def lock_path():
-    """Return the lock file for operations that labs must not do at the same time."""
+    """Return the lock file for operations that labs must not perform at the same time."""
     ROOT.mkdir(mode=0o755, exist_ok=True)
     return ROOT / ".lock"
 

@@ -116,7 +116,7 @@ def backtraces(lab, program):
 
 
 class StartWatcher:
-    """Shows backtraces of all ranks if the file `started` does not exist after these seconds."""
+    """Shows backtraces of all ranks if the file `started` does not exist within these seconds."""
 
     def __init__(self, lab, program, started, seconds, say=print):
         self.lab, self.program, self.started = lab, program, Path(started)

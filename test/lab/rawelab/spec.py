@@ -59,7 +59,7 @@ class LabSpec:
     topology: str = None
     mtu: int = 1500
     nics: int = 1  # data NICs per host, in addition to the control network
-    nic: str = None  # one of NIC_KINDS; default: whole, at a wire plain
+    nic: str = None  # one of NIC_KINDS; default: plain with a wire, otherwise whole
     loss: float = 0.0  # percent of frames lost on their way into each host
     rate: str = None  # line rate of every NIC and switch port
     buffer: int = 128 * 1024  # bytes a switch port can hold when `rate` is set

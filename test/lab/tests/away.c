@@ -106,7 +106,7 @@ static void match_at_first_contact(int rank, unsigned char *buffer, int bytes, c
 
 /**
  * Receive without MPI calls of rank 1, which has posted its receives. With `requested` it has also
- * matched the message and requested its data, because it has received the short message behind.
+ * matched the message and requested its data, because it has received the short message after it.
  */
 static void receive_away(int rank, unsigned char *buffers, MPI_Request *requests, int count,
                          int bytes, bool requested, const char *file, double seconds)

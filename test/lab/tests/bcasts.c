@@ -3,7 +3,7 @@
  *
  * Collectives of many kinds, each byte checked. Usage: bcasts WHAT [COUNT]
  *
- *   sizes     all roots, contiguous or with gaps, to more than a frame
+ *   sizes     all roots, contiguous or with gaps, up to more than a frame
  *   long [N]  Bcasts longer than what is multicast. Up to N bytes [all], members receive the root's
  *             data with another datatype, which Open MPI's own algorithms split differently
  *   scatters  all roots and shapes, longer than what is multicast; also Allgathers

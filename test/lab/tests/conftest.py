@@ -28,7 +28,7 @@ STATS = ("--mca", "btl_rawe_stats", "1")
 # ("PML modex not found"), and PRRTE of 5.0.7 sometimes corrupts its memory when jobs connect ("PMIX
 # ERROR ... pmix_server_dyn.c", then "double free" of prterun).
 BEYOND_OPEN_MPI = "spawn" if launch.open_mpi()[0] < 5 else "spawn,connect"
-HANG_SECONDS = 300  # ten times what anything here takes, unless the machine is very busy
+HANG_SECONDS = 300  # ten times the longest test, unless the machine is very busy
 
 
 def thorough(*values):

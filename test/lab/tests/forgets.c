@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A library to preload: hides what rank $FORGOTTEN has published of rawe, as if the runtime
- * answered too late.
+ * A library to preload: hides the data that rank $FORGOTTEN has published for rawe, as if the
+ * runtime answered too late.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -23,7 +23,7 @@
 
 #define BLOCK_BYTES 300000
 #define ROUNDS 10
-#define RANKS 4 /**< where they are set apart */
+#define RANKS 4 /**< number of ranks in `apart` */
 
 static unsigned char out[BLOCK_BYTES], in[BLOCK_BYTES];
 

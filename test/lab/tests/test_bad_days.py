@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Each fault is reported once, with host, interface and remedy; nothing hangs or is left behind.
 
-A job that did not select rawe sees no message of it, unless it asks for verbose output.
+A job that did not select rawe sees no message from it, unless it requests verbose output.
 """
 
 import signal
@@ -30,7 +30,7 @@ WITH_TCP = ("--mca", "btl", "rawe,tcp,self")
 TCP_NIC = ("--mca", "btl_tcp_if_include", "eth1")
 ROUNDS = ("rounds", 20)
 NO_RAW_SOCKETS = ("setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw")
-# A blocked peer is given up sooner than by default; the tests do not depend on how soon.
+# A blocked peer is given up sooner than by default; the tests do not depend on the time.
 IMPATIENT = ("--mca", "btl_rawe_peer_timeout", "3")
 # Only for ranks that cannot connect at all: on a busy machine, connecting may take this long.
 UNCONNECTED = ("--mca", "btl_rawe_connect_timeout_ms", "1000")
@@ -171,7 +171,7 @@ def test_a_network_that_pauses_ends_nothing(make_lab, exchange):
     lab = make_lab(hosts=2)
     job = UntilJob(lab, exchange)
     lab.set_loss(100)
-    time.sleep(2)  # long enough for retransmissions, and for what missing answers trigger
+    time.sleep(2)  # long enough for retransmissions, and for reactions to missing answers
     wait_until(lambda: lab.dropped() > 0, "frame lost")
     lab.set_loss(0)
     job.end()

@@ -397,7 +397,7 @@ def test_a_host_that_falls_silent_ends_the_job(make_lab, bcasts, ranks, length):
 
 
 def test_a_host_that_a_result_waits_for_ends_the_job(make_lab, bcasts):
-    # Bcasts of nothing: only rank 0 waits for host 2, and sends it nothing that would be missed.
+    # Empty Bcasts: only rank 0 waits for host 2, and sends it no data that could be missed.
     lab = make_lab(hosts=8)
     parameters = ("--mca", "btl_rawe_peer_timeout", "3")
     job, _ = start_endless(lab, bcasts, *parameters, ranks=8, length=0)
@@ -417,7 +417,7 @@ def test_a_member_that_is_stopped_ends_nothing(make_lab, bcasts, seconds):
 
 
 class SteadyJob(Job):
-    """Bcasts without end, of that many bytes; `lives` waits until they have gone on for a while."""
+    """Endless Bcasts of a given length; `lives` waits until they have gone on for a while."""
 
     def __init__(self, lab, bcasts, length, ranks=HOSTS, btls=RAWE):
         self.file = lab.directory / "stop"
@@ -446,7 +446,7 @@ def test_bcasts_go_on_where_multicast_is_lost(make_lab, bcasts, deaf, length):
     job.lives(4)
     result = job.end()
     assert multicasts(result) == HOSTS
-    # The process that found out says so, unless Open MPI 4.1.4 loses the message (see run_told).
+    # The process that detects it reports it, unless Open MPI 4.1.4 loses the message (run_told).
     told = help_messages(result)
     assert all("Multicast frames of the rawe BTL no longer reach a peer" in one for one in told)
     assert result.errors.count("hears no multicast any more") == HOSTS
@@ -469,7 +469,7 @@ def test_bcasts_go_on_where_hosts_have_several_ranks(make_lab, bcasts):
     job = SteadyJob(lab, bcasts, 1000, 2 * HOSTS, WITHIN_HOSTS)
     flood(lab, "off", 2)
     job.lives(5)
-    # Leaders then forward the data from one to the other.
+    # Leaders then forward the data from one to another.
     result = job.end()
     assert result.errors.count("hears no multicast any more") == HOSTS
 
@@ -493,7 +493,7 @@ def test_the_last_bcast_arrives_without_a_fence(make_lab, bcasts, attempt):
 @pytest.mark.skipif(launch.open_mpi()[0] < 5, reason="4.1 has no sessions")
 @pytest.mark.parametrize("attempt", range(2))
 def test_the_last_bcast_of_a_session_arrives(make_lab, lives, tmp_path, attempt):
-    """A session ends without a fence. It begins on a good network: 5.0.7 may hang there else."""
+    """A session ends without a fence. It begins on a good network, or 5.0.7 may hang there."""
     lab = make_lab(hosts=HOSTS)
     file = tmp_path / "go-on"
     job = Job(lab, ["-np", HOSTS, *RAWE, *SAY, lives, 1, 60, file])
@@ -506,8 +506,8 @@ def test_the_last_bcast_of_a_session_arrives(make_lab, lives, tmp_path, attempt)
     assert multicasts(result) >= HOSTS
 
 
-# A host that is in no job: it repeats frames of groups with other data, as from their members, but
-# from its own address.
+# A host outside the job: it repeats group frames with other data, as if from members, but from its
+# own address.
 FORGE = f"""{SEAL}
 import socket, struct
 ours = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))

@@ -15,7 +15,7 @@ from rawelab import record, wiring
 from rawelab.soaks import StartWatcher
 
 LAB = HERE.parent / "lab"
-END_SECONDS = 300  # a few are usual
+END_SECONDS = 300  # usually a few
 
 
 def start(*arguments, **options):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a job shows of itself: report, dump, warning of a full ring."""
+"""What a job shows about itself: report, dump, warning about a full ring."""
 
 import re
 import sys
@@ -90,7 +90,7 @@ def test_losses_are_counted_with_their_reason(make_lab, verify):
 def test_messages_in_a_row_share_batches(make_lab, exchange, mtu, length, loss):
     lab = make_lab(hosts=2, mtu=mtu, loss=loss)
     many = [*STATS, exchange, "bursts", 20000, length, 64]
-    # The limit of a second keeps them in a row, however slow the machine is.
+    # With the limit of a second they form a streak, however slow the machine is.
     for counters in both_sides(run_job(lab, 2, *AT_ONCE, *many)):
         assert counters["messages_sent"] >= 10000
         assert counters["bulk_frames_sent"] > 5000, "most of them fit a frame, and took this lane"
@@ -140,7 +140,7 @@ def test_the_dump_tells_what_is_in_flight(make_lab, watch, tmp_path):
     assert (mine["id"], mine["peer_id"]) == (other["peer_id"], other["id"])
     assert int(other["expected"]) >= int(mine["una"])
     # The RTT is that of the handshake. An acknowledgement that waited 0.2 s for the absent peer is
-    # no measurement; it would add an eighth of that time.
+    # not a measurement; it would add an eighth of that time.
     assert int(mine["rtt_ns"]) < 10_000_000
     # The counters precede the connections.
     said = Path(f"{away}.dump.0").read_text(encoding="utf-8")

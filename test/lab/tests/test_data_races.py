@@ -25,9 +25,9 @@ race:opal_read_counted_pointer
 # that is not instrumented.
 race:opal_free_list_grow_st
 """
-SLOWER = 5  # times, with the sanitizer
+SLOWER = 5  # the sanitizer's factor
 
-# MPI_THREAD_MULTIPLE, with a mutex as lock; and one thread, next to the progress thread.
+# MPI_THREAD_MULTIPLE, with a mutex as lock; and a single thread beside the progress thread.
 LEVELS = ("multiple", "single")
 
 

@@ -118,7 +118,7 @@ def tshark(file, *options):
 
 
 def fields(file, names):
-    """Return what tshark shows of each packet: a list of values for each name."""
+    """Return what tshark shows for each packet: a list of values for each name."""
     options = [word for name in names for word in ("-e", f"rawe.{name}")]
     truth = {"True": "1", "False": "0"}  # as some versions show it
     return [

@@ -41,7 +41,7 @@ def start(lab, verify, effort=(), options=()):
 
 
 def assert_verified(job, timeout=JOB_SECONDS):
-    """The job succeeds, having checked everything. The last line of one that hangs says where."""
+    """The job succeeds, having checked everything. If it hangs, its last line says where."""
     result = job.finish(timeout)
     assert_success(result)
     assert "checks, OK" in result.output, show(result)
@@ -82,7 +82,7 @@ def assert_waits(job, seconds):
 
 
 def black_out(lab, seconds):
-    """Lose all frames for this time; return a function that asserts that it was so."""
+    """Lose all frames for this time; return a function that asserts that frames were lost."""
     lab.set_wire(f"blackout={seconds}s")
     return lambda: lab.wire_total("blackout_lost") > 0 or pytest.fail("no frame was lost")
 

@@ -243,7 +243,7 @@ def ask(place, data, user=USER, program="rawe-socket-helper", descriptors=()):
 
 
 def close(descriptors):
-    """Close what was granted."""
+    """Close the granted descriptors."""
     for descriptor in descriptors:
         os.close(descriptor)
 

@@ -181,8 +181,8 @@ def test_batches_are_cut_and_frames_merged(
         assert received["in"][0] < frames, received
 
 
-# A link accepts this much at once: a batch, or a few frames, fewer than a long message has. Its
-# queue holds two of these, and needs longer for a frame than the slowest machine does to send it.
+# A link accepts this much at once: a batch, or fewer frames than a long message has. Its queue
+# holds two of these, and takes longer for a frame than the slowest machine takes to send one.
 RATE = "40mbit"
 BATCH_BYTES = 70000
 FRAMES_BYTES = 8000
@@ -255,7 +255,7 @@ def count_sent(lab, device, priority):
 
 
 def sent_counts(lab):
-    """Yield for each host how many packets were sent with the priority, and with another one."""
+    """Yield for each host the numbers of packets sent with the priority, and with another one."""
     for host in lab.hosts:
         listing = lab.run(host, ["nft", "-j", "list", "table", "netdev", "rawe_priority"]).stdout
         rules = [part["rule"] for part in json.loads(listing)["nftables"] if "rule" in part]

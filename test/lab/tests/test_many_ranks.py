@@ -63,7 +63,7 @@ def test_the_job_ends_when_a_rank_is_killed(make_lab, exchange, rank):
 
 
 class SurvivingJob(Job):
-    """A job whose ranks have formed groups, and of which some will die."""
+    """A job whose ranks have formed groups, and some of whose ranks will die."""
 
     def __init__(self, lab, words, program, dying, ranks, place=None, **options):
         self.go_file = (place or lab.directory) / "go"

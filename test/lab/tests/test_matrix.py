@@ -152,13 +152,13 @@ def test_rawe_is_preferred_to_tcp_where_both_have_it(make_lab, exchange):
     # Plain frames, because the count below does not distinguish batches from tcp.
     plain = ["--mca", "btl_rawe_batches", "0"]
     run_job(lab, 2, *plain, exchange, "rounds", rounds, btls=WITH_TCP)
-    # 20 000 bytes a round and direction need at least 14 frames of 1500.
+    # 20 000 bytes per round and direction need at least 14 frames of 1500.
     assert lab.frames(0) >= 14 * rounds and lab.frames(1) >= 14 * rounds
 
 
 @pytest.mark.parametrize("descriptors", [22, 24, 26])
 def test_it_steps_aside_where_descriptors_are_few(make_lab, build, exchange, descriptors):
-    """They are enough for tcp. Without tcp, the message names the limit."""
+    """The descriptors suffice for tcp. Without tcp, the message names the limit."""
     limited = ["sh", "-c", 'ulimit -n "$0" && exec "$@"', descriptors, exchange, "rounds", 20]
     lab = make_lab(hosts=2)
     run_job(lab, 2, *limited, btls=WITH_TCP)

@@ -215,7 +215,7 @@ def test_a_rate_takes_its_time_and_its_buffer_drops_the_rest(wired):
     count = 4000  # would take ten seconds
     frames = transfer(lab, count, size=1400)
     line_bytes = 1400 + 14 + 24
-    # The contents of the buffer arrive, and what left it while the host was sending.
+    # The buffer's contents arrive, and the frames that left it while the host was sending.
     assert 20000 // line_bytes <= len(frames) < count
     assert lab.wire_total("buffer_full") == count - len(frames)
     assert numbers(frames) == sorted(numbers(frames))
@@ -306,7 +306,7 @@ def ping(lab, sender, address, *options):
 
 
 def link(lab, host, device):
-    """Return what `ip` shows of a device."""
+    """Return what `ip` shows about a device."""
     return json.loads(lab.run(host, ["ip", "-json", "link", "show", device]).stdout)[0]
 
 
@@ -368,7 +368,7 @@ def test_loss_can_be_changed_while_the_lab_runs(make_lab):
 
 def test_rate_is_set_on_hosts_and_ports_and_drops_beyond_the_buffer(make_lab):
     lab = make_lab(hosts=3, rate="1mbit", buffer=20000)
-    # Two hosts send to one port of 1 Mb/s, which needs four seconds; its 20 kB overflow.
+    # Two hosts send to a 1 Mb/s port, which would need four seconds; its 20 kB buffer overflows.
     senders = [lab.hosts[0], lab.hosts[2]]
     for sender in senders:
         lab.run(sender, ["tc", "qdisc", "del", "dev", "eth0", "root"])

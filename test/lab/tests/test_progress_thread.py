@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Communication continues while a process is outside of MPI, by the progress thread."""
+"""The progress thread continues communication while a process is outside of MPI."""
 
 import pytest
 from conftest import run_job, run_verify, thorough

@@ -208,7 +208,7 @@ def test_the_table_is_renewed_until_the_user_ends_it(lab, how):
 
 
 def first_table(lab, *prefix):
-    """Run it with a pipe, which is closed after a table; return that table's two lines."""
+    """Run it with a pipe that is closed after a table; return that table's two lines."""
     argv = lab.host_command(0, [*prefix, TOP, *SOON])
     pipe = subprocess.PIPE
     with subprocess.Popen(argv, stdout=pipe, stderr=pipe, text=True) as process:

@@ -2,9 +2,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Forwards frames between ports, which are packet sockets, and holds frames until they are due. The
- * total size of held frames is limited, so that long delays at full speed do not exhaust the machine's
- * memory. Addresses are configured, not learned: a forged source address has no effect, and no frame
- * is flooded because its host has not sent yet.
+ * total size of held frames is limited, so that long delays at full speed do not exhaust memory.
+ * Addresses are configured, not learned: a forged source address has no effect, and no frame is
+ * flooded merely because its host has not sent yet.
  */
 #define _GNU_SOURCE
 #include "wire.h"

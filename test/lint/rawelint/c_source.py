@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""As much of C as the checks need: includes, definitions of functions, names that are used.
+"""Parses as much C as the checks need: includes, function definitions, names in use.
 
 The sources are compiled with warnings as errors and formatted by clang-format; so a scanner that
 knows comments, literals and braces is enough, and no compiler's flags are needed.
@@ -16,7 +16,7 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MUL
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
 _CALLABLE = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _NAME = re.compile(r"[A-Za-z_]\w*")
-# Words before a parenthesis that are no function's name.
+# Words before a parenthesis that are not names of functions.
 _NOT_FUNCTIONS = {"__attribute__", "_Static_assert", "_Alignas", "_Alignof", "sizeof", "typeof"}
 
 

@@ -2,7 +2,7 @@
 """Checks that the component's layers and modules depend on each other in one direction only.
 
 An arrow A -> B exists when a file of module A includes a header of B or names a function that B
-defines. Function pointers make no arrow: they are how a lower module calls a higher one.
+defines. Function pointers make no arrow: a lower module uses them to call a higher one.
 test/lint/layers.toml lists the layers, their rules and the order of their modules.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks that programs of others do: which files they get, with which options."""
+"""Runs third-party checkers, each on its kind of files and with its options."""
 
 import os
 import re
@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve().parents[1]
 STATE = tree.ROOT / "build" / "lint"  # ruff
 COMPONENT = "opal/mca/btl/rawe"
 SHELLCHECK_OFF = (
-    "SC1090",  # files whose names are known when the script runs only
+    "SC1090",  # files whose names are known only when the script runs
     "SC1091",
     "SC2015",  # a && b || c: where b cannot fail, that is if-then-else
     "SC2016",  # single quotes around $: meant for the shell that is called

@@ -25,7 +25,8 @@ def _walk(root):
 def files(root=ROOT, prefixes=()):
     """Return the paths below `root`, sorted, as text; with `prefixes`, only those below one.
 
-    In a clone: what git knows or would add. In an unpacked tarball: all but what is generated.
+    In a clone: the files that git tracks or would add. In an unpacked tarball: all files except
+    generated ones.
     """
     if (root / ".git").exists():
         # safe.directory: the clone may belong to another user than the one who tests.

@@ -73,7 +73,7 @@ def _python_names(source):
                 yield token.start[0], token.string
             before = (before[1], token.string)
     except (tokenize.TokenError, SyntaxError):
-        return  # the compiler's and ruff's business
+        return  # the compiler and ruff report it
 
 
 def names(path, source, python):
@@ -108,7 +108,7 @@ def find(path, source, words, python=False):
                 for match in word.anywhere.finditer(line):
                     problems.append(f'{path}:{number}: "{match[0]}": {word.instead}')
     for number, name in names(path, source, python):
-        # Behind "__" a test's name is a sentence, and so is pytest's.
+        # After "__", a test's name is a sentence; so is the name of a pytest test.
         if _FOREIGN.match(name) or (python and name.startswith("test_")):
             continue
         parts = "_".join(_PARTS.findall(re.split(r"(?<=[a-z])__", name)[0]))

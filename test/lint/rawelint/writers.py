@@ -55,7 +55,7 @@ def read_parts(source, homes, struct):
         if writer == OBJECTS:
             writer = homes.get(match["type"] if match else None)
         if kind in STRUCTS:
-            writer = kind  # its own parts say who writes them
+            writer = kind  # its own parts name their writers
         if writer is None:
             line = c_source.line_of(source, begin + offset)
             problems.append(f"{COMPONENT}/{STATE}:{line}: {name} stands in no part")

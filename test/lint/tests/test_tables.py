@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of rawelint.tables: what is read from the sources, and that a stale page is found."""
+"""Tests of rawelint.tables: the data read from the sources, and detection of a stale page."""
 
 import shutil
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of rawelint.tools: each program finds what was planted, and nothing in sound files."""
+"""Tests of rawelint.tools: each program finds the planted fault, and nothing in sound files."""
 
 import pytest
 

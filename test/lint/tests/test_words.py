@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of rawelint.words: what is found where, and which ordinary English is left alone."""
+"""Tests of rawelint.words: which words are found where, and which ordinary English is allowed."""
 
 import pytest
 

@@ -106,7 +106,7 @@ class Qemu:
         return list(map(str, argv))
 
     def environment(self):
-        """Return the environment variables by which it finds its accelerator."""
+        """Return the environment variables that tell it where its accelerator is."""
         return {"QEMU_MODULE_DIR": str(self.tree / LIBRARIES / "qemu")}
 
 

@@ -66,7 +66,7 @@ class Job:
         return self._end is not None
 
     def wait_for(self, text, seconds):
-        """Wait until it has written a text; raise LabError if it ends without, or takes longer."""
+        """Wait until it has written a text; raise LabError if it ends first or takes longer."""
         with self._changed:
             self._changed.wait_for(
                 lambda: text in self._text(channel.OUT) or self._end is not None, seconds

@@ -163,7 +163,7 @@ class Machine:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise LabError(f"QEMU of {self.name} did not start:\n{self._last_words()}")
             time.sleep(0.02)
-        # Before the agent opens the port, which would be at its end without a client.
+        # Before the agent opens the port, which would report end of file without a client.
         self._agent = Agent(self._socket("agent"))
 
     def wait_until_up(self):
