@@ -71,7 +71,7 @@ struct baseline_link {
 /* The result of a test at the receiver. */
 struct baseline_ended {
     uint64_t bytes; /* payload received */
-    uint32_t wrong; /* bytes of the last message that differ from what was sent */
+    uint32_t wrong; /* bytes of the last message that differ from those sent */
 };
 
 struct baseline_options {
@@ -137,7 +137,7 @@ double baseline_now(void);
 const char *baseline_way_name(enum baseline_way way);
 /* Rank 0: prepare rank 1 for a test. */
 void baseline_test_begin(struct baseline_link *link, enum baseline_way way, uint32_t length);
-/* Rank 0: end the test. Returns what rank 1 received. */
+/* Rank 0: end the test. Returns rank 1's result. */
 struct baseline_ended baseline_test_end(void);
 /* End the job with a message, because the other rank's frames do not arrive. */
 void baseline_gone(const struct baseline_link *link, const struct baseline_options *options);

@@ -313,7 +313,7 @@ static uint16_t write_headers(const struct baseline_link *link, uint8_t *mac, st
     return fold(sum_words(&ip->saddr, 8, IPPROTO_TCP + (uint32_t)bytes));
 }
 
-/* The headers in front of the data. */
+/* The headers before the data. */
 struct __attribute__((packed)) envelope {
     struct virtio_net_hdr offload;
     uint8_t mac[14];

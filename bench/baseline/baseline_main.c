@@ -93,7 +93,7 @@ static void read_options(struct baseline_options *options, int argc, char **argv
     options_read(argc, argv, purpose, rows, sizeof(rows) / sizeof(rows[0]), end_help);
 }
 
-#define SPINS_PER_CLOCK 1024 /* polls for each look for the end of a test */
+#define SPINS_PER_CLOCK 1024 /* polls between two checks for the end of a test */
 
 /* Rank 0 announces each test to rank 1. A way of BASELINE_WAYS ends the program. */
 struct test {

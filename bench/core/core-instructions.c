@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define MESSAGE_BYTES 64
-#define BURST 4        /* messages in a row of the one-way patterns */
+#define BURST 4        /* successive messages of the one-way patterns */
 #define ROUND_NS 40000 /* each peer has one turn in this time */
 #define WARM_ROUNDS 8  /* fill pools and measure the round-trip time */
 

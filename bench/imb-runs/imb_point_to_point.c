@@ -224,7 +224,7 @@ static size_t verify_one_way_window(const struct imb_run *run)
 /* --- Isend, SendCall: time inside MPI_Isend and MPI_Send ----------------------------------------
  * Because of the reply, each call starts on an idle connection, with the receive already posted. */
 
-/* Time one call: MPI_Isend if `request` is not NULL, else MPI_Send. */
+/* Time one call: MPI_Isend if `request` is not NULL, otherwise MPI_Send. */
 static void timed_send(struct imb_run *run, MPI_Request *request)
 {
     int count = (int)run->bytes;
@@ -285,7 +285,7 @@ static void reply_once(struct imb_run *run)
 /* --- CacheCold: a ping-pong from and to uncached memory -----------------------------------------
  * Both buffers are larger than the caches, and each iteration uses the next place in them. */
 
-#define COLD_GAP_BYTES (4096 + LINE_BYTES) /* beyond what the processor prefetches */
+#define COLD_GAP_BYTES (4096 + LINE_BYTES) /* beyond the reach of the processor's prefetching */
 #define COLD_LEAST_BYTES ((size_t)32 << 20)
 #define COLD_MOST_BYTES ((size_t)256 << 20)
 

@@ -57,7 +57,7 @@ static const struct imb_benchmark *find_benchmark(const char *name)
     return found;
 }
 
-/* Parse a number from `low` to `high` at the start of text; *end is what follows it. */
+/* Parse a number from `low` to `high` at the start of text; *end is the text after it. */
 static bool parse_integer(const char *text, long low, long high, long *value, const char **end)
 {
     char *rest;
@@ -270,7 +270,7 @@ static void print_banner(const struct imb_options *options, int argc, char **arg
     fflush(stdout);
 }
 
-/* Heads of the columns behind #repetitions. */
+/* Heads of the columns after #repetitions. */
 static const char *const columns[] = {
     [IMB_LAYOUT_SINGLE] = "      t[usec]   Mbytes/sec",
     [IMB_LAYOUT_PARALLEL] = "  t_min[usec]  t_max[usec]  t_avg[usec]   Mbytes/sec",
@@ -343,7 +343,7 @@ static void print_no_memory(size_t bytes, double needed_bytes)
 
 /* Contents of checked messages, made from sender, receiver and round. */
 
-/* Return a seed in which any change of an argument changes all bits. */
+/* Return a seed whose bits all depend on every argument. */
 static uint64_t pattern_seed(int from, int to, int round)
 {
     uint64_t x = ((uint64_t)(uint32_t)from << 40) ^ ((uint64_t)(uint32_t)(to + 1) << 20) ^

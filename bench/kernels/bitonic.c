@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bitonic merge sort over ranks, as in Chang et al. 1996: rawe-bitonic KEYS REPETITIONS sorts KEYS
- * 64-bit keys a rank, REPETITIONS times, and checks order and contents. */
+ * 64-bit keys per rank, REPETITIONS times, and checks order and contents. */
 #include "kernel.h"
 
 #include <mpi.h>
@@ -53,8 +53,8 @@ static void exchange(int partner, bool low)
     merged = old;
 }
 
-/* Batcher's network with a rank in the place of a wire and merge-split in that of a comparator:
- * log p stages of 1, 2, ... log p exchanges, in each the whole run of keys. */
+/* Batcher's network with ranks for wires and merge-splits for comparators: log p stages of 1, 2,
+ * ... log p exchanges, each of the whole run of keys. */
 static void sort(void)
 {
     qsort(mine, (size_t)keys, sizeof *mine, compare);
@@ -84,7 +84,7 @@ static bool sorted(void)
             return false;
         }
     }
-    uint64_t before = 0; /* rank 0 has none before it */
+    uint64_t before = 0; /* no rank precedes rank 0 */
     int next = kernel_rank + 1 < kernel_ranks ? kernel_rank + 1 : MPI_PROC_NULL;
     int previous = kernel_rank > 0 ? kernel_rank - 1 : MPI_PROC_NULL;
     MPI_Sendrecv(&mine[keys - 1], 1, MPI_UINT64_T, next, 1, &before, 1, MPI_UINT64_T, previous, 1,

@@ -11,7 +11,7 @@
 
 #define USAGE "usage: rawe-cannon N REPETITIONS (N rows and columns, a multiple of the grid's edge)"
 
-/* Elements are whole numbers of -8 ... 8: products and sums of them, also those of the check, stay
+/* Elements are whole numbers from -8 to 8: products and sums of them, also those of the check, stay
  * below 2^53 for every N that fits in memory, so doubles are exact and the check is equality. */
 #define LARGEST 8
 
@@ -90,7 +90,7 @@ static void apply(const double *product, int matrix, const double *from, double 
     MPI_Allreduce(MPI_IN_PLACE, to, (int)n, MPI_DOUBLE, MPI_SUM, grid);
 }
 
-/* Freivalds 1977: C x == A (B x) for a pseudo-random x; a wrong C passes by chance only. */
+/* Freivalds 1977: C x == A (B x) for a pseudo-random x; a wrong C passes only by chance. */
 static bool right(const double *c, long n)
 {
     double *x = kernel_allocate((uint64_t)n * sizeof *x);

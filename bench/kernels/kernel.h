@@ -39,7 +39,7 @@ _Noreturn static void kernel_refuse(const char *text)
     exit(2);
 }
 
-/* MPI_Init; read `count` numbers, each from 1 to 2^31 - 1, behind the program's name. Refuses other
+/* MPI_Init; read `count` numbers, each from 1 to 2^31 - 1, after the program's name. Refuses other
  * arguments with the usage. */
 static void kernel_start(int argc, char **argv, const char *usage, int count, long *numbers)
 {
@@ -82,7 +82,7 @@ static uint64_t kernel_number(uint64_t n)
 }
 
 /* Print the result lines on rank 0, and finalize MPI. Returns the exit status: 0 if verified on all
- * ranks. `seconds` are this rank's; `operations` are those of all ranks, in `unit` a second. */
+ * ranks. `seconds` are this rank's; `operations` are those of all ranks, in `unit` per second. */
 static int kernel_finish(const char *name, const char *size, double seconds, double operations,
                          const char *unit, bool verified)
 {

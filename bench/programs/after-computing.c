@@ -31,7 +31,7 @@ static size_t touch_bytes;
 static double compute_s;
 static MPI_Win window;
 
-/* Read and write all of the memory, a line of the cache at a time, until the time is over. */
+/* Read and write all of the memory, one cache line at a time, until the time is up. */
 static void compute(void)
 {
     double end = MPI_Wtime() + compute_s;

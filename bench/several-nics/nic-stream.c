@@ -19,7 +19,7 @@ static MPI_Request requests[IN_FLIGHT_MAX];
 static char *memory;
 static int bytes, in_flight;
 
-/* Send until the time is over, then one empty message for each receive. */
+/* Send until the time is up, then one empty message for each receive. */
 static void send_all(double seconds)
 {
     double start = MPI_Wtime();

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Frames that no receiver should believe, from attackers with and without knowledge of keys, ports,
- * connection ids and numbers. Their content is a stream of choices.
+ * connection ids and numbers. Choices determine their content.
  */
 #ifndef NET_FORGE_H
 #define NET_FORGE_H

@@ -334,7 +334,7 @@ struct sim_node {
     unsigned departing;    /**< its stage: sim_depart.c */
     uint64_t depart_ns;    /**< when it continues, once nodes leave */
     uint64_t finalized_ns; /**< when it began to finalize */
-    bool farewell;         /**< it has received the one it waits for */
+    bool farewell;         /**< it has received the farewell it waits for */
 
     struct sim_app app;
     uint8_t *arena; /**< memory that PUTs write into; NULL: none yet */
@@ -439,7 +439,7 @@ void sim_evidence_arrived(struct sim_node *node, const struct sim_packet *packet
 
 /* ---- connections over time ---- */
 
-/** Record what a frame that is sent acknowledges. */
+/** Record the acknowledgement that a sent frame carries. */
 void sim_watch_sent(struct sim_node *node, const struct rawe_header *header);
 /** After a node's progress, compare its connections with their state after the previous one. */
 void sim_watch_node(struct sim_node *node);

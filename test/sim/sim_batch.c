@@ -67,7 +67,7 @@ void sim_batch_enable(struct sim_nic *nic)
     }
 }
 
-/** Return frame `index` of a batch as a packet of its own. */
+/** Return frame `index` of a batch as a separate packet. */
 static struct sim_packet *cut(struct sim *sim, const struct sim_packet *packet, uint32_t index)
 {
     struct net_batch batch = batch_of(packet);

@@ -567,7 +567,7 @@ static void plan_inflow(struct sim_plan *plan, uint64_t seed)
     plan->inflow_bytes = sim_random_below(&random, 2) == 0 ? inflow_bytes : 0;
 }
 
-/** Plan several processes per host, and what engines know of their links. */
+/** Plan several processes per host, and what engines know about their links. */
 static void plan_hosts(struct sim_plan *plan, uint64_t seed)
 {
     struct sim_random random = sim_random_stream(seed, 44);

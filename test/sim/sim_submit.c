@@ -207,7 +207,7 @@ static void submit(struct sim *sim, struct sim_message *message)
         submit_first(sim, message, channel);
     }
     note_channel(sim, message, channel);
-    /* Open the other lane, too, else the peer object opens it for a streak, without a channel. */
+    /* Open the other lane, too, or the peer object opens it for a streak, without a channel. */
     if (sim_channel_beside(channel, channel->lane ^ 1u)->failed) {
         net_ledger_excuse(net);
     }

@@ -369,7 +369,7 @@ TEST_WITH(unit_no_fixture, rawe_balance_share__by_speed_and_backlog)
     }
 }
 
-/** Shares add up, all but one are multiples of the grain, and the routes finish close together. */
+/** Shares add up, at most one is not a multiple of the grain, and routes finish close together. */
 TEST_WITH(unit_no_fixture, rawe_balance_share__adds_up_at_random)
 {
     srand(1);

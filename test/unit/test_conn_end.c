@@ -187,7 +187,7 @@ TEST(rawe_conn_disowned__each_frame)
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
 }
 
-/** With nothing in flight, nothing else sends a PROBE. None is sent while we do not run. */
+/** With nothing in flight, only this causes a PROBE. None is sent while we do not run. */
 TEST(rawe_conn_disowned__an_idle_peer_is_asked)
 {
     uint32_t probes = net.node[0].sent[RAWE_FRAME_PROBE];

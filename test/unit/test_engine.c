@@ -558,7 +558,7 @@ static void set_up_batches(void)
 
 static const struct unit_fixture with_batches = {set_up_batches, rails_stop};
 
-/** Data is written before its frame is checked: unknown sources may have keys but must not write. */
+/** Data is placed before its frame is checked, but not for unknown sources, which may have keys. */
 TEST_WITH(with_batches, rawe_engine_place__by_any_route_of_the_peer_and_no_other)
 {
     static uint8_t source[30000], memory[sizeof(source)];

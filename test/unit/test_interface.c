@@ -61,7 +61,7 @@ static void set_up(void)
     memcpy(host[BOND0].mac, host[ETH1].mac, 6);
 }
 
-/** Select; assert that the named interfaces come first, in order, and which entry is unknown. */
+/** Select interfaces; assert that those named come first, in order, and which entry is unknown. */
 static void expect_unknown(const char *include, const char *exclude, const char *names,
                            const char *unknown_entry)
 {
@@ -324,7 +324,7 @@ int __wrap_socket(int domain, int type, int protocol)
     return __real_socket(domain, type, protocol);
 }
 
-/** rawe_carrier_fn: fails the first time for want of descriptors; so do the next two sockets. */
+/** rawe_carrier_fn: the first call fails, as without descriptors; so do the next two sockets. */
 static bool changed(void *context, const struct rawe_interface *interface)
 {
     unsigned *calls = context;

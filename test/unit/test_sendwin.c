@@ -617,7 +617,7 @@ TEST_WITH(with_pool, rawe_txframe_sent_ns__of_the_newest_sending)
     assert_true(rawe_txframe_sent_ns(&frame) == 50);
 }
 
-/** Assert that each range of data is found in pieces of these lengths, and nothing else is. */
+/** Assert that exactly the data of each range is found in pieces of these lengths. */
 static void check_ranges(size_t first_bytes, size_t second_bytes)
 {
     uint8_t first[8];

@@ -37,7 +37,7 @@ def parser(name, description, rounds=None, nic=None):
 
 
 def output_of(argv, timeout_seconds=600):
-    """Return the standard output of a command. Raises BenchError with its end if it fails."""
+    """Return the standard output of a command; if it fails, raise BenchError with the end of it."""
     words = [str(word) for word in argv]
     try:
         done = subprocess.run(

@@ -76,7 +76,7 @@ static inline double *lu_block_row(const struct lu *lu, int j, enum lu_block whi
 
 enum { FACE_TAG = 1, SWEEP_TAG = 5 }; /* plus the side the message comes from */
 
-/* NPB's LU needs three points a rank: each face message carries two planes of them. */
+/* NPB's LU needs three points per rank: each face message carries two planes of them. */
 enum { LEAST_POINTS = 3 };
 
 /* Choose the ranks along x and y. Returns 0, after a message, if they do not fit. */
@@ -106,7 +106,7 @@ static void allocate_buffers(struct lu *lu)
     size_t longest = (size_t)(size[0] > size[1] ? size[0] : size[1]);
     size_t face = NAS_GHOST * NAS_VARS * longest * (size_t)size[2];
 
-    /* Zeroed, because nothing sets the entries that are 0 in every Jacobian. */
+    /* Zeroed, because entries that are 0 in every Jacobian are never set. */
     lu->plane =
         nas_allocate(row * (size_t)size[1] * LU_BLOCKS * NAS_VARS * NAS_VARS, sizeof *lu->plane);
     lu->sums = nas_allocate(NAS_VARS * row, sizeof *lu->sums);
@@ -210,7 +210,7 @@ static int line_length(const struct lu *lu, enum lu_side side)
     return NAS_VARS * (lu->grid.high[other] - lu->grid.low[other]);
 }
 
-/* Receive from / sends to the two neighbours of a sweep the updates of one plane's edge lines. */
+/* Receive from, or send to, a sweep's two neighbours the updates of one plane's edge lines. */
 static void lu_receive_lines(struct lu *lu, int k, enum lu_side x_side, enum lu_side y_side)
 {
     const enum lu_side sides[2] = {x_side, y_side};
@@ -531,8 +531,8 @@ static void lu_step(struct lu *lu)
 
 /*
  * Trapezoidal sum of the pressure over the two faces across `axis` of the box from..to (global
- * indices): a point in the middle of a face belongs to four cells, on an edge to two, in a corner
- * to one. Points of other ranks are left to them.
+ * indices): a point in the middle of a face belongs to four cells, one on an edge to two, one in a
+ * corner to one. Points of other ranks are left to them.
  */
 static double faces_integral(const struct lu *lu, int axis, const int from[3], const int to[3])
 {
@@ -575,7 +575,7 @@ static double surface_integral(const struct lu *lu)
 {
     int n = lu->grid.global[0];
     double h = 1.0 / (n - 1), own = 0.0, all = 0.0;
-    /* The box in the report, with indices from 0. */
+    /* The report's box, with indices from 0. */
     const int from[3] = {1, 1, 2}, to[3] = {n - 2, n - 3, n - 2};
 
     for (int axis = 0; axis < 3; axis++) {
@@ -585,7 +585,7 @@ static double surface_integral(const struct lu *lu)
     return 0.25 * all;
 }
 
-/* Floating point operations of a run, by the formula NPB's LU counts with. */
+/* Floating point operations of a run, by the formula of NPB's LU. */
 static double operations(int points, int iterations)
 {
     double n = points;

@@ -46,7 +46,7 @@ struct nas_block {
     int low[3];    /* own points that are not on the grid's boundary: low <= index < high */
     int high[3];
     ptrdiff_t step[3];  /* to the next point along an axis, scalar fields */
-    ptrdiff_t vstep[3]; /* the same, five-variable fields */
+    ptrdiff_t vstep[3]; /* ... in five-variable fields */
     ptrdiff_t next_var; /* from one variable to the next */
     size_t points;      /* with ghosts */
 
@@ -58,7 +58,7 @@ struct nas_block {
     double *velocity[3];
     double *kinetic; /* half the squared velocity */
     double *pressure;
-    double *sound; /* speed of sound; null unless asked for */
+    double *sound; /* speed of sound; NULL unless requested */
 };
 
 /* Allocate `count` zeroed elements of `size` bytes. Aborts the job if out of memory. */

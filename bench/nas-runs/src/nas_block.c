@@ -87,7 +87,7 @@ void nas_block_create(struct nas_block *block, const int size[3], const int orig
     block->vstep[2] = extent[0] * NAS_VARS * extent[1];
     block->points = (size_t)(extent[0] * extent[1] * extent[2]);
 
-    /* Ghosts outside the grid are multiplied by zero: any finite value does. 1 divides safely. */
+    /* Ghosts outside the grid are multiplied by zero: any finite value will do. 1 divides safely. */
     block->u = field_create(block->points * NAS_VARS, 1.0);
     block->rhs = field_create(block->points * NAS_VARS, 0.0);
     block->forcing = field_create(block->points * NAS_VARS, 0.0);
@@ -215,7 +215,7 @@ void nas_block_derive(struct nas_block *block)
             if (NULL != block->sound) {
                 double *restrict sound = block->sound + at;
 
-                /* fabs: ghosts outside the grid may hold values without a meaning. */
+                /* fabs: ghosts outside the grid may hold meaningless values. */
                 for (int i = 0; i < row; i++) {
                     sound[i] = sqrt(fabs(NAS_C1 * pressure[i] * rho_inverse[i]));
                 }
@@ -275,7 +275,7 @@ void nas_block_add_squares(const struct nas_block *block, const double *field, i
 
 /* The spatial operator of LU and SP: convection, viscosity and dissipation along each axis. */
 
-/* One row of points along x, with what the operator needs of it. */
+/* One row of points along x, with the values that the operator needs. */
 struct row {
     double *rhs;
     const double *u;
@@ -366,7 +366,7 @@ static void add_fourth(double *restrict rhs, const double *restrict u, ptrdiff_t
     }
 }
 
-/* Along x the weights change within the row: inner stretch in one go, the edges one by one. */
+/* Along x the weights change within the row: do the inner part at once, the edges one by one. */
 static void add_fourth_x(double *rhs, const double *u, int count, int first, int points)
 {
     double weight[5];

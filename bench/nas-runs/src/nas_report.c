@@ -160,7 +160,7 @@ int nas_run_report(const struct nas_run *run)
     return agrees;
 }
 
-/* Wrappers of the MPI calls in LU and SP, which add up their time and the messages sent. */
+/* Wrappers of the MPI calls in LU and SP, which sum up their time and the messages sent. */
 
 static struct nas_mpi_usage usage;
 
@@ -174,7 +174,7 @@ struct nas_mpi_usage nas_mpi_clock_read(void)
     return usage;
 }
 
-/* End a function by the call it stands for, whose time counts. */
+/* End a wrapper with the wrapped call, whose time counts. */
 #define RETURN_TIMED(call)                     \
     do {                                       \
         double start = PMPI_Wtime();           \

@@ -120,7 +120,7 @@ static void to_x_characteristics(struct sp_cell *cell, double factor)
                 double inverse = row.rho_inverse[i], a = row.sound[i];
                 double mass = factor * r0[i], x = factor * r1[i], y = factor * r2[i];
                 double z = factor * r3[i], energy = factor * r4[i];
-                /* Pressure change over the squared speed of sound: what is not entropy. */
+                /* Pressure change over the squared speed of sound: the part that is not entropy. */
                 double acoustic =
                     NAS_C2 / (a * a) * (row.kinetic[i] * mass - u * x - v * y - w * z + energy);
                 double even = SQRT_HALF * inverse * a * acoustic;
@@ -273,7 +273,7 @@ struct coefficients {
     double fourth[5];   /* dt times the fourth difference's weights */
 };
 
-/* Fill a row's parts that need no other row: matrix and right-hand side. */
+/* Fill the parts of a row that need no other row: matrix and right-hand side. */
 static inline void prepare_row(const struct nas_block *b, const struct lines *l,
                                const struct coefficients *c, const int index[3],
                                double *restrict row, const ptrdiff_t step, const ptrdiff_t vstep)
@@ -347,7 +347,7 @@ static void prepare_sheet(const struct sp *sp, struct sp_cell *cell, const struc
     }
 }
 
-/* Eliminate the two variables before the diagonal with the help of the two rows before. */
+/* Eliminate the two variables before the diagonal using the two preceding rows. */
 static void eliminate_row(const struct coefficients *c, double *restrict row,
                           const double *restrict before, const double *restrict before2, int lines)
 {
@@ -393,7 +393,7 @@ static void eliminate_sheet(const struct sp *sp, struct sp_cell *cell, const str
     }
 }
 
-/* Solve an eliminated sheet from its end and stores the solution in rhs. */
+/* Solve an eliminated sheet from its end and store the solution in rhs. */
 static void substitute_sheet(struct sp_cell *cell, const struct lines *l, int sheet)
 {
     struct nas_block *b = &cell->grid;
@@ -452,9 +452,9 @@ static int rows_length(const struct sp_cell *cell, int axis, int first_item)
 }
 
 /*
- * Sweeps in the order of the cells; each passes its last two rows, 22 numbers a line. Where there
- * is nothing to wait for, before the first cell and behind the last, a sheet goes through all its
- * work while it is in the cache.
+ * Sweep in the order of the cells; each passes its last two rows, 22 numbers per line. Before the
+ * first cell and after the last, where nothing has to be awaited, all work on a sheet is done while
+ * it is in the cache.
  */
 static void sweep_forward(struct sp *sp, int axis)
 {
@@ -503,8 +503,8 @@ static void leave_axis(struct sp_cell *cell, int axis)
 }
 
 /*
- * Sweeps back from the last cell, which is solved already; each passes its first two solved points,
- * 10 numbers a line.
+ * Sweep back from the last cell, which is already solved; each passes its first two solved points,
+ * 10 numbers per line.
  */
 static void sweep_backward(struct sp *sp, int axis)
 {
@@ -636,7 +636,7 @@ static int sp_create(struct sp *sp, int grid_points, double time_step)
 
     for (int axis = 0; axis < 3; axis++) {
         for (int way = SP_BEFORE; way <= SP_AFTER; way++) {
-            /* A message from one side has the length of the one to that side. */
+            /* Messages from and to a side have the same length. */
             size_t count = (size_t)face_count(sp, axis, (enum sp_way)way);
 
             sp->face_out[axis][way] = nas_allocate(count + 1, sizeof(double));
@@ -649,7 +649,7 @@ static int sp_create(struct sp *sp, int grid_points, double time_step)
     return 1;
 }
 
-/* Pack the own planes towards, or unpacks the ghosts from, one side of every cell that has one. */
+/* Pack own planes for, or unpack ghosts from, one side of each cell that has that neighbour. */
 static void copy_side(struct sp *sp, int axis, enum sp_way way, int pack)
 {
     double *buffer = pack ? sp->face_out[axis][way] : sp->face_in[axis][way];
@@ -730,7 +730,7 @@ static void make_step(struct sp *sp)
     }
 }
 
-/* Floating point operations of a run, by the formula NPB's SP counts with. */
+/* Floating point operations of a run, by the formula of NPB's SP. */
 static double operations(int points, int iterations)
 {
     double n = points;

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_carrier over a veth pair, in a network namespace of their own.
+ * Tests of rawe_carrier over a veth pair, in their own network namespace.
  */
 #define _GNU_SOURCE
 #include <stdatomic.h>

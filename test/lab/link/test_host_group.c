@@ -138,7 +138,7 @@ static bool all_in_group(unsigned count)
     return true;
 }
 
-/** Wait until all remaining ones of the first processes have joined. */
+/** Wait until all remaining processes among the first `count` have joined. */
 static void await_joined(unsigned count)
 {
     AWAIT(all_in_group(count));
@@ -260,7 +260,7 @@ TEST(member__that_ends_leaves_the_others_to_form_another_group)
     assert_reached(&processes[0]);
     assert_reached(&processes[2]);
     assert_reached(&processes[3]);
-    /* It breaks as the first group did. */
+    /* It breaks like the first group. */
     end_process(&processes[2]);
     await_calls(&processes[0], 2);
     await_calls(&processes[3], 5);

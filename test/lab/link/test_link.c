@@ -268,7 +268,7 @@ TEST_WITH(with_ports, link_transmit__full_is_never_lost)
     struct rawe_port_counters counters;
 
     make_frame(frame, sizeof frame, &net.a, &net.b, 1);
-    /* The kernel reports a frame dropped on its way out as ENOBUFS. */
+    /* The kernel reports a dropped outgoing frame as ENOBUFS. */
     fixture_run("nft add table netdev t && nft 'add chain netdev t c { type filter hook egress "
                 "device ra0 priority 0; policy drop; }'");
     assert_int_equal(transmit(a, frame, sizeof frame, 1), 0);
@@ -377,7 +377,7 @@ TEST_WITH(with_ports, link_receive__only_own_frames_reach_user_space)
         assert_int_equal(transmit(a, good, sizeof good, 1), 1);
     }
     receive_exactly(b, RAWE_FRAME_TYPE_END - RAWE_FRAME_DATA - 2);
-    /* The sender received none of its own frames. */
+    /* The sender has received none of its own frames. */
     assert_false(rawe_port_pending(a));
 }
 

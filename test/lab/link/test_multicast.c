@@ -45,7 +45,7 @@ static void send_frame(const uint8_t *frame)
     close(fd);
 }
 
-/** No group's id: a batch with port and key that is sent to the group address nevertheless. */
+/** Not a group's id: a batch with port and key that is sent to the group address nevertheless. */
 #define NO_ID (-1)
 
 /** Send a batch, which the kernel cuts into `frames`, to the group whose id ends with this byte. */

@@ -185,7 +185,7 @@ TEST(receive__forged_answers_are_ignored)
     assert_int_equal(rawe_watch_last_pong_ns(watched), 0);
 }
 
-/** Read the token of the next PING that comes in at rb0. */
+/** Read the token of the next PING received at rb0. */
 static uint64_t overhear_token(int fd)
 {
     uint8_t frame[200];
@@ -317,7 +317,7 @@ TEST(receive__malformed_frames_are_counted)
     send_forged();
     forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES - 1); /* too little payload */
     send_forged();
-    forge(RAWE_FRAME_PING, 1, 60000); /* claims more than there is */
+    forge(RAWE_FRAME_PING, 1, 60000); /* claims more than it has */
     send_forged();
     forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES); /* from a multicast address */
     forger.frame[6] |= 1;

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-static bool alone; /* each rank has a host of its own */
+static bool alone; /* each rank has its own host */
 
 /**
  * Return real number `i`. Sums and products need rounding, which reveals their order. Where hosts

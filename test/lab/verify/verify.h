@@ -28,10 +28,10 @@
 /** Guard bytes before and after the data of a buffer. */
 #define VERIFY_GUARD_BYTES 128u
 
-/** Tag of tests that need no particular one. */
+/** Tag of tests that need no particular tag. */
 #define VERIFY_TAG 11
 
-/** What --plant falsifies. */
+/** The value that --plant falsifies. */
 enum verify_plant_kind { VERIFY_PLANT_BYTE, VERIFY_PLANT_GUARD, VERIFY_PLANT_VALUE };
 
 /** State of the run: options, then identity. Written by main before the groups start. */
@@ -44,7 +44,7 @@ struct verify_run {
     bool quick;
     bool progress;
     bool list;
-    bool thread_level_said; /**< on the command line */
+    bool thread_level_said; /**< given on the command line */
     int thread_level;       /**< requested: MPI_THREAD_SINGLE or MPI_THREAD_MULTIPLE; -1: none */
     const char *only;       /**< comma list, NULL is all */
     const char *skip;       /**< comma list, NULL is none */
@@ -215,7 +215,7 @@ void verify_buffer_check(struct verify_buffer *buffer, size_t len, struct verify
 /** Check the whole buffer against given bytes, and the guards. Counts one message. */
 void verify_buffer_expect(struct verify_buffer *buffer, const void *expected);
 
-/** Check a part of the buffer that holds a message of its own (all-to-all blocks). */
+/** Check a part of the buffer that holds a separate message (all-to-all blocks). */
 void verify_buffer_check_part(struct verify_buffer *buffer, size_t at, size_t len,
                               struct verify_id id);
 

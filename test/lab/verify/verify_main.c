@@ -118,7 +118,7 @@ static void complete(void)
     if (verify.thread_level < 0) {
         bool many = soaks ? verify.soak_threads > 1 : verify_options_selected("threads");
 
-        /* Request threads only when there are any, because MPI then takes other code paths. */
+        /* Request threads only if a group uses them: MPI then takes other code paths. */
         verify.thread_level = many ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
     }
     check_list("--only", verify.only);
@@ -205,7 +205,7 @@ static void check_nothing_left(void)
 
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, verify.comm, &found, &status);
-    MPI_Barrier(MPI_COMM_WORLD); /* no rank starts the next group before all have looked */
+    MPI_Barrier(MPI_COMM_WORLD); /* no rank starts the next group before all have checked */
     if (found) {
         MPI_Get_count(&status, MPI_BYTE, &size);
         verify_fail("a message that no receive matches: %d -> %d tag %d, %d bytes",
@@ -330,7 +330,7 @@ int main(int argc, char **argv)
     int code = 0;
 
     verify_options_read(argc, argv);
-    verify_sizes(0, &sizes); /* fills the table while there is one thread */
+    verify_sizes(0, &sizes); /* fills the table before other threads exist */
     if (verify.list) {
         list_groups();
         return 0;

@@ -227,7 +227,7 @@ TEST(group_agree__what_passes)
     network_failed = refuses = false;
 }
 
-/** If all leaders know from earlier what passes between these hosts, no message is sent. */
+/** If all leaders already know what passes between these hosts, no message is sent. */
 TEST(group_agree__what_is_known_is_not_tried_again)
 {
     int leaders[MEMBERS];

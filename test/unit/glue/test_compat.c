@@ -11,7 +11,7 @@
 
 #include "unit_test.h"
 
-static char *name;     /**< what Open MPI returns */
+static char *name;     /**< returned by Open MPI */
 static unsigned freed; /**< times that `name` was freed */
 
 void __wrap_free(void *memory);

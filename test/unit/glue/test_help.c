@@ -40,7 +40,7 @@ static bool takes_messages; /**< the runtime accepts messages */
 
 #if OPAL_MAJOR_VERSION >= 5
 static pmix_op_cbfunc_t answer;       /**< the newest message's callback ... */
-static void *answer_context;          /**< ... and what to pass to it */
+static void *answer_context;          /**< ... and its argument */
 static const pmix_info_t *in_transit; /**< read until the callback is called */
 
 /*

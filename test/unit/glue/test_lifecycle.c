@@ -225,7 +225,7 @@ bool mca_btl_rawe_compat_fault_tolerant(void)
 static atomic_int packet_ports;   /* open ports */
 static atomic_uint packets_tried; /* attempts to open one */
 
-/** Fail to open a link, for want of memory for its ring. */
+/** Fail to open a link because there is no memory for its ring. */
 static int open_packet(struct rawe_port **out, const struct rawe_port_config *config,
                        struct rawe_port_error *error)
 {

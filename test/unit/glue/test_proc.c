@@ -223,7 +223,7 @@ TEST(mca_btl_rawe_proc_wait__takes_no_more_than_there_is)
     }
 }
 
-/** Assert that the user is told once what differs, however often Open MPI asks. */
+/** Assert that the user is told of the difference once, however often Open MPI asks. */
 static void assert_differs(uint32_t vpid, const char *what)
 {
     fake_ompi.shown = 0;
