@@ -68,7 +68,7 @@ struct sim_packet {
     uint32_t sequenced; /**< number of sequenced frames it carries */
     uint32_t stream_id; /**< the receiver's connection id that it was sent to */
     uint64_t
-        order;  /**< position of its first frame among all sent on the connection; 0: none */
+        order;  /**< position of its first frame among all frames sent on the connection; 0: none */
     bool batch; /**< it has a batch header */
     uint32_t damaged_bytes; /**< its length before damage; 0: undamaged */
     uint32_t segment_bytes; /**< data per frame except the last; 0: a single frame */

@@ -87,7 +87,7 @@ void nas_block_create(struct nas_block *block, const int size[3], const int orig
     block->vstep[2] = extent[0] * NAS_VARS * extent[1];
     block->points = (size_t)(extent[0] * extent[1] * extent[2]);
 
-    /* Ghosts outside the grid are multiplied by zero: any finite value will do. 1 divides safely. */
+    /* Ghosts outside the grid are multiplied by zero: any finite value does. 1 divides safely. */
     block->u = field_create(block->points * NAS_VARS, 1.0);
     block->rhs = field_create(block->points * NAS_VARS, 0.0);
     block->forcing = field_create(block->points * NAS_VARS, 0.0);
