@@ -142,7 +142,7 @@ TEST(rawe_conn_receive_batch__its_acknowledgement_ends_the_connection)
     send_and_end(true); /* rawe_conn_receive */
 }
 
-/** Return the fragment kind of a frame of a batch. */
+/** Return the kind of fragment in a batch; 0: the frame is not a batch. */
 static uint8_t fragment_kind(const struct net_frame *frame)
 {
     struct rawe_batch batch;

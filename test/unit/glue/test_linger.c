@@ -33,7 +33,7 @@ static struct rawe_peer suspected; /**< its route is in doubt */
 static unsigned driven[MODULES];
 static unsigned asked[2];
 static unsigned done_after; /**< calls of the second module's progress */
-static bool loses;          /**< the peer leaves data unacknowledged */
+static bool loses;          /**< the peer never acknowledges everything */
 static bool receives;       /**< each call receives something */
 static bool soon_lost;      /**< the second endpoint reports loss the first time only */
 static bool fenced;         /**< the job has passed a fence in MPI_Finalize */

@@ -253,7 +253,7 @@ TEST(carrier_changed__only_news_wakes_the_thread)
     assert_int_equal(wakes, 1);
 }
 
-/** Without an open connection, a CONNECT tells the peer; an unused endpoint's is not told. */
+/** With no connection open, a CONNECT tells the peer; peers of unused endpoints are not told. */
 TEST(mca_btl_rawe_routes_check__another_address)
 {
     struct rawe_interface interface = {

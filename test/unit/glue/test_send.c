@@ -325,7 +325,7 @@ static void two_routes(void)
     result = RAWE_PEER_QUEUED;
 }
 
-/** The PUT's fragment has been given back. */
+/** Assert that the PUT's fragment was given back, and close the second route. */
 static void two_routes_over(void)
 {
     assert_ptr_equal(opal_free_list_get(&mca_btl_rawe_state.operations), fragments[0]);
