@@ -63,6 +63,17 @@ int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeou
     return __real_ppoll(fds, count, timeout, signals);
 }
 
+int __wrap___ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+                       const sigset_t *signals, size_t room_bytes);
+
+/** What ppoll becomes with _FORTIFY_SOURCE, with which distributions build. */
+int __wrap___ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+                       const sigset_t *signals, size_t room_bytes)
+{
+    assert_true(count * sizeof(*fds) <= room_bytes);
+    return __wrap_ppoll(fds, count, timeout, signals);
+}
+
 #if OPAL_MAJOR_VERSION >= 5
 int opal_progress(void);
 
