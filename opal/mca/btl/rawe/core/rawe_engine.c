@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The engine finds the connection of a frame, divides credit, and drives timers and rounds.
+ * The engine finds the connection of each frame, divides credit, and drives timers and rounds.
  */
 #include "rawe_engine.h"
 
@@ -68,7 +68,7 @@ void rawe_engine_complete_deferred(struct rawe_engine *engine)
                        RAWE_STATUS_FAILED);
 }
 
-/** Readmit refused senders and keep the fragments that waited, because there is room again. */
+/** There is room again: keep the fragments that waited, and readmit refused senders. */
 static void admit_all(struct rawe_engine *engine)
 {
     engine->deferral->fragments_wait = engine->deferral->refused = false;
@@ -80,7 +80,7 @@ static void admit_all(struct rawe_engine *engine)
     }
 }
 
-/** Report kept losses, completions and messages to the owner, the messages oldest first. */
+/** Report deferred losses, completions and messages to the owner, oldest messages first. */
 static void deliver_all(struct rawe_engine *engine)
 {
     struct rawe_deferral *deferral = engine->deferral;
@@ -105,10 +105,10 @@ void rawe_engine_deliver_deferred(struct rawe_engine *engine)
     rawe_deferral_note_reported(deferral); /* there may still be no memory */
 }
 
-/** Most reassembly buffers of all connections. */
+/** Limit on reassembly buffers, over all connections. */
 #define REASSEMBLY_BUFFERS_MAX 1024u
 
-/** Least number of probes within the timeout: an answer counts when the next probe is due. */
+/** Minimum number of probes within the timeout: an answer counts when the next probe is due. */
 #define PROBES_PER_TIMEOUT 4u
 
 void rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_config *config,
@@ -138,7 +138,7 @@ void rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     engine->output = *output;
     engine->now_ns = now_ns;
     engine->incarnation = now_ns;
-    /* A REPLY may name an operation of any engine of the process, so each has its own key. */
+    /* A REPLY may name an operation of any engine in the process, so each has its own key. */
     rawe_operation_table_init(&engine->operations, (uint64_t)config->key << 32);
     rawe_deferral_init(&engine->own_deferral, config->deferred_max_bytes);
     engine->deferral = config->deferral != NULL ? config->deferral : &engine->own_deferral;
@@ -183,7 +183,7 @@ void rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batch
 }
 
 /**
- * Find the route of a CONNECT or PROBE. The peer may have found a route that we have not, or its
+ * Find the route of a CONNECT or PROBE. The peer may have found a route unknown to us, or its
  * interface may have a new address. `from` is NULL if the frame does not identify its sender.
  */
 static struct rawe_route *route_asked(const struct rawe_engine *engine,
@@ -211,13 +211,13 @@ static struct rawe_route *route_of(const struct rawe_engine *engine, const struc
     return route_asked(engine, conn, identified ? &from : NULL, source_mac);
 }
 
-/** Return true if the request is from the connection's own interface, by whatever route. */
+/** Return true if the request is from the connection's own interface, over whatever route. */
 static bool is_preferred(const struct rawe_conn *conn, const struct rawe_connect *from)
 {
     return from->key == conn->path.preferred->key && from->port == conn->path.preferred->port;
 }
 
-/** Return true if a frame arrived by the predicted route. Routes may share the peer's address. */
+/** Return true if a frame arrived over the predicted route. Routes may share a peer address. */
 static inline bool is_predicted(const struct rawe_engine *engine, const struct rawe_conn *conn,
                                 const uint8_t *source_mac)
 {
@@ -237,7 +237,7 @@ static bool leads_to(struct rawe_route *preferred, const struct rawe_route *used
     return route != NULL && route->key == from->key && route->port == from->port;
 }
 
-/** Return true if the peer describes one of our connections, so it knows the id. */
+/** Return true if the peer names one of our connections: it knows the id. */
 static bool is_connected(const struct rawe_engine *engine, const struct rawe_connect *from,
                          const uint8_t *source_mac)
 {
@@ -251,7 +251,7 @@ static bool is_connected(const struct rawe_engine *engine, const struct rawe_con
     return false;
 }
 
-/** Answer a peer that asks about a closed connection, or for a new one while we finalize. */
+/** Answer a peer that probes a closed connection, or requests a new one while we finalize. */
 static void answer_closed(struct rawe_engine *engine, const struct rawe_header *question,
                           const uint8_t *source_mac, const uint8_t *payload)
 {
@@ -328,7 +328,7 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
     }
 }
 
-/** Count the reason why a frame is dropped. A header that could be decoded names another process. */
+/** Count a dropped frame by its reason. A header that could be decoded names another process. */
 static void count_dropped(struct rawe_counters *counters, enum rawe_decode_result decoded)
 {
     switch (decoded) {
@@ -351,8 +351,8 @@ static void count_dropped(struct rawe_counters *counters, enum rawe_decode_resul
 }
 
 /**
- * Pass on a frame that arrived by another route between the two processes than its connection uses,
- * perhaps for a connection of another engine. False: by no route, so it is dropped. Not inlined, to
+ * Accept a frame that arrived over a route its connection does not use, perhaps for a connection of
+ * another engine. Returns false, and counts it, if the route is unknown: drop it. Not inlined, to
  * keep the usual path short.
  */
 __attribute__((noinline)) static bool pass_on(struct rawe_engine *engine, struct rawe_conn *conn,
@@ -375,7 +375,7 @@ __attribute__((noinline)) static bool pass_on(struct rawe_engine *engine, struct
     return true;
 }
 
-/** Dispatch a frame for this process, with a batch header or without. */
+/** Dispatch a frame for this process, with or without a batch header. */
 static inline void dispatch_frame(struct rawe_engine *engine, const uint8_t *source_mac,
                                   const struct rawe_header *header, const uint8_t *payload,
                                   const struct rawe_batch *batch, uint64_t now_ns)
@@ -472,11 +472,11 @@ void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source
     }
 }
 
-/** Inform peers of new credit, after an epoch, if no other frame would tell them. */
+/** After an epoch, report new credit to peers that no other frame would tell. */
 static void update_credit(struct rawe_engine *engine)
 {
     if (!rawe_credit_review(&engine->pull.credit)) {
-        return; /* with a thousand peers, the loop takes longer than all else */
+        return; /* with a thousand peers, the loop would dominate */
     }
     for (uint32_t i = 0; i < engine->table->size; i++) {
         struct rawe_conn *conn = engine->table->entries[i].conn;
@@ -491,7 +491,7 @@ static void update_credit(struct rawe_engine *engine)
     }
 }
 
-/** Begin a credit epoch if due, in rounds too: a peer that waits may leave no timer armed here. */
+/** Begin a credit epoch if due, in rounds too: while a peer waits, no timer may be armed here. */
 static void advance_credit(struct rawe_engine *engine, uint64_t now_ns)
 {
     if (rawe_credit_advance(&engine->pull.credit, now_ns)) {
@@ -514,7 +514,7 @@ static void begin_elsewhere(struct rawe_engine *engine, uint64_t now_ns)
     }
 }
 
-/** Grant peers their shares, and owe them acknowledgements that say so. */
+/** Grant peers their shares, and owe them acknowledgements that report these. */
 static void grant_shares(struct rawe_engine *engine, uint64_t now_ns)
 {
     struct rawe_grants *grants = &engine->pull.grants;
@@ -529,7 +529,7 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
     now_ns = rawe_engine_time(engine, now_ns);
     advance_credit(engine, now_ns);
     grant_shares(engine, now_ns);
-    /* A flush inside a flush's callback takes over its rest, which the callback may wait for. */
+    /* A flush from a callback also finishes the outer flush, which the callback may wait for. */
     rawe_list_append_all(&engine->flushing, &engine->pending);
     engine->link_full = engine->batches_full = false;
     rawe_peer_begin_waiting(engine);

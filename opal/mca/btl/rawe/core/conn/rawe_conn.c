@@ -85,7 +85,7 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
         return;
     }
     if (verdict == RAWE_HANDSHAKE_RESTART && conn->handshake.state == RAWE_CONN_OPEN) {
-        /* Data in flight may be lost. After a CLOSE there was none. */
+        /* Data in flight may be lost. After a CLOSE, none is in flight. */
         data_lost = !rawe_sendwin_empty(&conn->tx.window);
         abandoned = rawe_conn_abandon(conn, false);
     }
@@ -104,7 +104,7 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
     rawe_conn_complete_ended(conn, abandoned, data_lost || abandoned != NULL);
 }
 
-/** Send CONNECT or a probe at once, which shows our address and is answered with what arrived. */
+/** Send CONNECT or a probe at once. It shows our address, and the answer reports what arrived. */
 static void ask_at_once(struct rawe_conn *conn, uint64_t now_ns)
 {
     if (conn->handshake.state == RAWE_CONN_CONNECTING) {
@@ -118,7 +118,7 @@ static void ask_at_once(struct rawe_conn *conn, uint64_t now_ns)
     rawe_conn_arm(conn);
 }
 
-/** Return true in the states in which the peer can be sent CONNECT or a probe. */
+/** Return true if the state allows us to send CONNECT or a probe. */
 static bool may_ask_peer(const struct rawe_conn *conn)
 {
     return conn->handshake.state == RAWE_CONN_CONNECTING || conn->handshake.state == RAWE_CONN_OPEN;
@@ -178,13 +178,13 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     free(conn);
 }
 
-/** Report that probes are answered, but the oldest frame never arrives. False: failed for that. */
+/** Report a stall: probes are answered, but the oldest frame never arrives. False: failed. */
 static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     const uint64_t timeout_ns = engine->config.liveness.peer_timeout_ns;
     const struct rawe_sendwin *window = &conn->tx.window;
-    /* A peer that grants no credit is alive, and nothing is sent to it. */
+    /* A peer that grants no credit is alive and is sent nothing, so it is not stalled. */
     bool sends = !rawe_sendwin_empty(window) && conn->tx.peer_credit != 0;
     unsigned sendings = sends ? window->oldest->sendings : 0;
     /* A finalizing engine defers until its end; rawe_conn_finalized decides when it gives up. */
@@ -266,7 +266,7 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
         owed = conn->handshake.state == RAWE_CONN_CONNECTING || !rawe_conn_idle(conn) ||
                conn->tx.wants_credit || idle_asked;
         if (!owed) {
-            rawe_liveness_heard(&conn->path.liveness); /* nothing was asked, so it is not silent */
+            rawe_liveness_heard(&conn->path.liveness); /* it owes no answer, so it is not silent */
         }
     }
     if (owed && !ask_peer(conn, now_ns)) {

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Acknowledgements of our frames, in three steps: apply them to the window, measure the path, and
- * react: repair losses, plan the next probe, send what there is room for. rawe_sendwin.c detects
- * losses.
+ * Acknowledgements of our frames are processed in three steps: update the window, measure the path,
+ * and react (repair losses, plan the next probe, send as much as there is room for). rawe_sendwin.c
+ * detects losses.
  */
 #include "rawe_conn_ack.h"
 
@@ -76,15 +76,15 @@ void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
 /** An acknowledgement that is being processed. */
 struct acknowledgement {
     const struct rawe_header *header;
-    bool is_ack;             /**< of a frame that carries nothing else */
+    bool is_ack;             /**< carried by an ACK frame */
     bool answers;            /**< it answers a probe... */
     bool answers_plain;      /**< ... that did not take the path of batches */
-    uint64_t probe_ns;       /**< when the answered probe was sent; 0: none that we remember */
+    uint64_t probe_ns;       /**< when the answered probe was sent; 0: none, or not remembered */
     struct rawe_ack ack;     /**< what it says about our frames */
-    struct rawe_sends sends; /**< which it completes */
+    struct rawe_sends sends; /**< the sends that it completes */
 };
 
-/** Send more, because there may be room for it. Late in a turn, batches wait for its end. */
+/** Send more if there is room. Late in a turn, batches wait for the end of the turn. */
 static void send_more(struct rawe_conn *conn, uint64_t now_ns)
 {
     if (rawe_conn_batch_used(conn) && rawe_engine_turn_is_long(conn->engine)) {
@@ -94,7 +94,7 @@ static void send_more(struct rawe_conn *conn, uint64_t now_ns)
     }
 }
 
-/** Take the credit that comes with an acknowledgement, and note which probe it answers. */
+/** Take the credit in an acknowledgement, and note which probe it answers. */
 static void note_answer(struct rawe_conn *conn, struct acknowledgement *acked, uint64_t now_ns)
 {
     const struct rawe_header *header = acked->header;
@@ -109,16 +109,16 @@ static void note_answer(struct rawe_conn *conn, struct acknowledgement *acked, u
     }
 }
 
-/** Remove from the window what has arrived, and mark what the SACK bitmap reports. */
+/** Remove acknowledged frames from the window, and mark those that the SACK bitmap reports. */
 static void apply_ack(struct rawe_conn *conn, struct acknowledgement *acked, const uint8_t *sack,
                       size_t sack_bytes, uint64_t now_ns)
 {
     struct rawe_sendwin *window = &conn->tx.window;
     uint32_t acknowledgement = acked->header->acknowledgement;
     acked->ack = (struct rawe_ack){
-        /* Other frames carry no SACK: the peer may have received frames that they do not report. */
+        /* Other frames carry no SACK, so they do not report everything that has arrived. */
         .evidence = acked->is_ack,
-        /* Neither limited by credit nor with half the window free (RFC 7661 section 4.2). */
+        /* Not limited by credit, nor is half the window free (RFC 7661 section 4.2). */
         .limited = conn->tx.cc.window < conn->tx.peer_credit &&
                    rawe_cc_is_used(&conn->tx.cc, window->in_flight),
         .minimum_rtt_ns = conn->tx.rtt.minimum_ns,
@@ -141,7 +141,7 @@ static void apply_ack(struct rawe_conn *conn, struct acknowledgement *acked, con
     conn->path.route->arrived += acked->ack.arrived;
 }
 
-/** Learn from it: whether the peer and its batches are alive, the round trip, the window. */
+/** Update liveness of the peer and of batches, the round-trip time, and the congestion window. */
 static void measure_path(struct rawe_conn *conn, struct acknowledgement *acked, uint64_t now_ns)
 {
     struct rawe_ack *ack = &acked->ack;
@@ -154,7 +154,7 @@ static void measure_path(struct rawe_conn *conn, struct acknowledgement *acked, 
     } else if (acked->answers_plain) {
         rawe_conn_batch_unheard(conn, now_ns);
     }
-    /* A frame that is acknowledged only after a probe has waited for the peer, not for the path. */
+    /* If a probe had to elicit the acknowledgement, the delay was the peer's, not the path's. */
     if (ack->rtt_ns != 0 && probe_ns == 0) {
         rawe_rtt_sample(&conn->tx.rtt, ack->rtt_ns);
         rawe_histogram_add(&conn->engine->round_trips, ack->rtt_ns);

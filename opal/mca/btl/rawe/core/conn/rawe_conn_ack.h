@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Acknowledgements of our frames, and the losses that follow from them.
+ * Acknowledgements of our frames, and the losses that they reveal.
  */
 #ifndef RAWE_CONN_ACK_H
 #define RAWE_CONN_ACK_H
@@ -9,8 +9,8 @@
 #include "rawe_conn_state.h"
 
 /**
- * Process the acknowledgement in a frame, which is at most the next number to be sent. `sack` is an
- * ACK's untrusted bitmap, or empty. Completed sends may call back, and end the connection's life.
+ * Process the acknowledgement in a frame; it must not exceed the next number to be sent. `sack` is
+ * an ACK's untrusted bitmap, or empty. Completed sends may call back and end the connection's life.
  */
 void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
                             const uint8_t *sack, size_t sack_bytes, uint64_t now_ns);

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Batches: consecutive frames that the link moves as one packet. Whether they reach a peer depends
- * on devices and switches that cannot be queried, so the bulk lane tries it: it first sends a batch
- * of VALIDATION frames, whose content the receiver knows and checks before acknowledging them.
+ * Batches: consecutive frames that the link transfers as one packet. Whether they reach a peer
+ * depends on devices and switches that cannot be queried. So the bulk lane first sends a batch of
+ * VALIDATION frames, whose content the receiver knows and checks before acknowledging them.
  */
 #include "rawe_conn_batch.h"
 
@@ -12,31 +12,31 @@
 
 #include "rawe_conn_tx.h"
 
-/** Batches do not pass if validation was transmitted this often, and no frame of it arrived. */
+/** Batches do not pass if validation frames were sent this many times and none arrived. */
 #define VALIDATIONS_MAX 3u
 
 /** Transmissions of a frame in a batch before it is sent alone. */
 #define SENDINGS_AS_BATCH 2u
 
-/** Batches lost whole in a row, twice each, before the connection uses plain frames. */
+/** Consecutive batches lost whole, twice each, before the connection falls back to plain frames. */
 #define BATCHES_LOST_MAX 3u
 
 /**
- * Send each probe twice, as a plain frame and the way batches are. An answer to the plain one
- * does not prove that a late batch is lost. But if such answers repeat and nothing else arrives,
+ * Each probe is sent twice, as a plain frame and the way batches are. An answer to the plain one
+ * does not prove that a late batch is lost. But if only plain probes are answered repeatedly,
  * batches no longer pass: a bond hashes them to another link, or a filter was installed. Eight in a
  * row are not chance losses, and no batch is delayed that long.
  */
 #define PLAIN_ANSWERS_MAX 8u
 #define PLAIN_ANSWERS_NS 4000000ull
 
-/** One frame would not show whether packets of several frames pass; more than two show no more. */
+/** One frame would not show whether packets of several frames pass; two are enough. */
 #define VALIDATION_FRAMES 2u
 
-/** The first frames are sent before validation, for which a few short messages need not wait. */
+/** This many frames are sent before validation: a few short messages need not wait for it. */
 #define UNVALIDATED_FRAMES 8u
 
-/** Delay before validation is retried. It doubles, unless batches had passed for RETRY_MOST_NS. */
+/** Delay before retrying validation. Doubles, unless batches had passed for RETRY_MOST_NS. */
 #define RETRY_LEAST_NS 100000000ull
 #define RETRY_MOST_NS 10000000000ull
 #define RETRY_FAILURES_MAX 8u
@@ -117,7 +117,7 @@ void rawe_conn_batch_cancel(struct rawe_conn_path *path)
     }
 }
 
-/** Return the time since batches were last found to pass, or not to pass. */
+/** Return the time since batches were last found to pass or to fail. */
 static uint64_t since_verdict_ns(const struct rawe_conn *conn)
 {
     return conn->engine->now_ns - conn->path.batch_verdict_ns;
@@ -165,7 +165,7 @@ void rawe_conn_batch_move(struct rawe_conn *conn)
     }
 }
 
-/** Return true if batches were not validated on this route, or the last failure is old enough. */
+/** Return true if batches were not validated on this route, or failed long enough ago to retry. */
 static bool needs_verdict(const struct rawe_conn *conn)
 {
     uint64_t retry_ns = RETRY_LEAST_NS << conn->path.batch_failures >> 1;
@@ -174,7 +174,7 @@ static bool needs_verdict(const struct rawe_conn *conn)
            (conn->path.batch == RAWE_BATCH_INVALID && since_verdict_ns(conn) >= retry_ns);
 }
 
-/** Return true if too little was sent, including queued data, for batches to be worthwhile. */
+/** Return true if too little has been sent or queued for batches to be worthwhile. */
 static bool has_sent_little(const struct rawe_conn *conn)
 {
     uint32_t sent = conn->tx.window.next - conn->engine->config.first_sequence;
@@ -230,7 +230,7 @@ void rawe_conn_batch_validate(struct rawe_conn *conn)
 {
     if (!needs_verdict(conn) || !can_batch(conn) || conn->handshake.state != RAWE_CONN_OPEN ||
         conn->tx.queue.first == NULL || !rawe_sendwin_empty(&conn->tx.window) ||
-        conn->tx.window.held != NULL || /* was there first, and needs a number */
+        conn->tx.window.held != NULL || /* came first, so it must be numbered first */
         (conn->path.batch == RAWE_BATCH_UNVALIDATED && has_sent_little(conn))) {
         return;
     }
@@ -263,7 +263,7 @@ void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe 
     }
 }
 
-/** Transmit `frames` frames of a batch, beginning with index `first`. */
+/** Transmit `frames` frames of a batch, starting at index `first`. */
 static bool transmit_frames(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t first,
                             uint32_t frames)
 {
@@ -292,10 +292,10 @@ static bool transmit_frames(struct rawe_conn *conn, struct rawe_txframe *frame, 
     return output->transmit(output->context, &packet, frames > 1 ? frame->segment_bytes : 0);
 }
 
-/** A batch lost this often was lost on the path, not refused for lack of memory. */
+/** A batch lost this many times was lost on the path, not refused for lack of memory. */
 #define REFUSALS_MOST 8u
 
-/** Return true if no frame of a batch ever arrived. Several in a row: only single frames pass. */
+/** Return true if no frame of a batch ever arrived. After several, only single frames are sent. */
 static bool was_lost_whole(const struct rawe_txframe *frame)
 {
     return frame->segments != 1 && frame->arrived == 0 &&
@@ -311,7 +311,7 @@ static uint64_t first_segments(uint32_t count)
 bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
                               uint64_t now_ns)
 {
-    /* Send a batch that was lost twice in single frames: it may exceed a buffer on the path. */
+    /* After two losses, send the batch as single frames: it may exceed a buffer on the path. */
     bool alone = conn->path.batch == RAWE_BATCH_VALID && (frame->to_send & frame->resent) != 0 &&
                  !(rawe_conn_was_refused(&conn->tx, frame) && frame->sendings < REFUSALS_MOST);
     bool lost_whole = alone && was_lost_whole(frame);
@@ -332,21 +332,21 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
         if (lost_whole && ++conn->path.batches_lost >= BATCHES_LOST_MAX) {
             withdraw_batches(conn);
         }
-        lost_whole = false; /* count each loss once, however often the link is full */
+        lost_whole = false; /* count each loss only once */
     }
     return true;
 }
 
 /*
  * Slices carry frames that were numbered before the path was found to carry less, or no batches.
- * Such frames keep their number. A segment that fits is sent as a plain frame; a longer one is sent
+ * The frames keep their numbers. A segment that fits is sent as a plain frame; a longer one is sent
  * in slices, in order, and the receiver accepts the frame when it is complete. This is rare and
  * brief, so it is simple: a connection reassembles one frame at a time, and loses the whole frame
  * if a slice is out of order. If the link accepts only some slices of a frame, the next call
- * continues with the others, because the link's queue may be shorter than a frame has slices.
+ * continues with the others, because a frame may have more slices than the link's queue can hold.
  */
 
-/** Write the payload of a plain frame with segment `index` of `frame`. Returns its length. */
+/** Write segment `index` of `frame` as the payload of a plain frame. Returns its length. */
 static size_t write_payload(uint8_t *out, const struct rawe_txframe *frame, uint32_t index)
 {
     size_t head_bytes = frame->buffer_bytes - RAWE_PAYLOAD_OFFSET;
@@ -372,7 +372,7 @@ static size_t write_payload(uint8_t *out, const struct rawe_txframe *frame, uint
     return head_bytes + data_bytes;
 }
 
-/** Transmit the frame whose payload is already in `buffer`, with this header. */
+/** Transmit the payload that is already in `buffer`, with this header. */
 static bool send_buffer(struct rawe_conn *conn, uint8_t *buffer, const struct rawe_header *header)
 {
     memcpy(buffer, conn->path.eth_header, RAWE_ETH_HEADER_BYTES);
@@ -434,11 +434,11 @@ bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *fram
 }
 
 /*
- * Bundles: a batch costs one system call and one entry, however short. So short messages queued on
- * the bulk lane are copied into one fragmented message, as MESSAGE fragments.
+ * Bundles: even a short batch costs a system call and an entry. So short messages queued on the
+ * bulk lane are copied into one fragmented message, as MESSAGE fragments.
  */
 
-/** Limit on bundles in use by all connections: 16 MiB. Beyond it, messages are sent singly. */
+/** Limit on bundles in use by all connections: 16 MiB. Beyond it, messages are sent one by one. */
 #define BUNDLES_MAX 256u
 
 struct bundle {
@@ -472,7 +472,7 @@ static void bundle_done(struct rawe_send *send, enum rawe_status status)
     rawe_conn_complete(engine, messages, status);
 }
 
-/** Return the bytes a message adds to a bundle of `used_bytes`; 0: it cannot be bundled. */
+/** Return how many bytes a message adds to a bundle of `used_bytes`; 0: it cannot be bundled. */
 static size_t needed_bytes(const struct rawe_conn *conn, const struct rawe_send *send,
                            size_t used_bytes)
 {

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Batches: validating that they pass, and sending them.
+ * Batches: validating that they reach the peer, and sending them.
  */
 #ifndef RAWE_CONN_BATCH_H
 #define RAWE_CONN_BATCH_H
@@ -12,21 +12,21 @@
 uint32_t rawe_conn_segment_bytes(const struct rawe_conn *conn);
 /** Return the number of frames in a full batch. */
 uint32_t rawe_conn_batch_frames(const struct rawe_conn *conn);
-/** Return the most bytes of the next batch: what window and numbers allow, at least one frame. */
+/** Return the limit that window and free numbers set on the next batch; at least one frame. */
 uint32_t rawe_conn_batch_room_bytes(const struct rawe_conn *conn);
 /**
  * Return the data bytes for the next batch of a send with `left` bytes to go: an equal share if
- * `even`, otherwise as much as fits. The receiver copies one batch while the next is handed to the
- * link, which overlaps best when they are of equal size.
+ * `even`, otherwise as much as fits. The receiver copies one batch while the sender hands over the
+ * next: the two overlap best when the batches are of equal size.
  */
 uint32_t rawe_conn_batch_data_bytes(const struct rawe_conn *conn, uint64_t left, uint32_t room,
                                     bool even);
 /** Slow path of rawe_conn_batch_cut_short. */
 bool rawe_conn_batch_exceeds(const struct rawe_conn *conn, uint32_t room);
 /**
- * Return true if the window would cut a batch short. Wait for the acknowledgement that makes room
- * for all of it: a short batch costs as much as a full one (TCP's silly window syndrome, RFC 1122
- * section 4.2.3.4).
+ * Return true if the window would cut a batch short. Then wait for the acknowledgement that makes
+ * room for all of it, because a short batch costs as much as a full one (TCP's silly window
+ * syndrome, RFC 1122 section 4.2.3.4).
  */
 static inline bool rawe_conn_batch_cut_short(const struct rawe_conn *conn, uint32_t room)
 {
@@ -43,12 +43,12 @@ void rawe_conn_batch_reset(struct rawe_conn *conn);
 void rawe_conn_batch_cancel(struct rawe_conn_path *path);
 /** A plain probe was answered, with no new acknowledgement: check that batches still pass. */
 void rawe_conn_batch_unheard(struct rawe_conn *conn, uint64_t now_ns);
-/** Note that a packet sent the way batches are has arrived. */
+/** A packet that was sent the way batches are has arrived. */
 static inline void rawe_conn_batch_heard(struct rawe_conn_path *path)
 {
     path->plain_answers = 0;
 }
-/** Note that a frame of the window, about to be released, has arrived whole. */
+/** All of a frame in the window has arrived; it is about to be released. */
 static inline void rawe_conn_batch_arrived(struct rawe_conn_path *path,
                                            const struct rawe_txframe *frame)
 {
@@ -58,23 +58,23 @@ static inline void rawe_conn_batch_arrived(struct rawe_conn_path *path,
 }
 /** The route has changed: validate batches again as soon as the window is empty. */
 void rawe_conn_batch_move(struct rawe_conn *conn);
-/** Return the content of validation frames, RAWE_BATCH_BYTES_MAX bytes. */
+/** Return the RAWE_BATCH_BYTES_MAX bytes that validation frames contain. */
 const uint8_t *rawe_conn_batch_pattern(void);
 /** Put validation frames into the empty window if this connection has yet to validate batches. */
 void rawe_conn_batch_validate(struct rawe_conn *conn);
-/** Put a one-byte frame with MORE set into the empty window, where one frame is allowed. */
+/** Put a one-byte frame with MORE set into the window if that is empty and allows one frame. */
 void rawe_conn_batch_announce(struct rawe_conn *conn);
 /** Return true if new frames must wait for a validation that is in progress or due. */
 bool rawe_conn_batch_awaits_validation(const struct rawe_conn *conn);
-/** Evaluate the validation after an acknowledgement (`lost` NULL), or the loss of that frame. */
+/** Evaluate the validation after an acknowledgement (`lost` is NULL) or the loss of a frame. */
 void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe *lost);
-/** Transmit the due segments of a batch, at most `room`. Returns false if the link refused any. */
+/** Transmit at most `room` due segments of a batch. Returns false if the link refused any. */
 bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
                               uint64_t now_ns);
 
-/* ---- frames that the path no longer carries whole ---- */
+/* ---- frames that have become too long for the path ---- */
 
-/** Return true if the path no longer carries the frame, or its batch: send it in slices. */
+/** Return true if the path no longer carries the frame, or its batch, which then needs slices. */
 static inline bool rawe_conn_needs_slices(const struct rawe_conn *conn,
                                           const struct rawe_txframe *frame)
 {
@@ -87,17 +87,17 @@ static inline bool rawe_conn_needs_slices(const struct rawe_conn *conn,
 bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
                                uint64_t now_ns);
 
-/* ---- bundles: short queued messages travel as one ---- */
+/* ---- bundles: short queued messages sent as one ---- */
 
-/** Initialize the pool of bundle buffers. All are given back once the sends are complete. */
+/** Initialize the pool of bundle buffers. All are returned to it once the sends are complete. */
 void rawe_conn_bundle_pool_init(struct rawe_buffer_pool *pool);
 
-/** Longest message in a bundle: one that holds fewer than three is not worth the copy. */
+/** Longest message in a bundle: bundling fewer than three messages is not worth the copy. */
 #define RAWE_CONN_BUNDLED_BYTES_MAX (RAWE_BATCH_BYTES_MAX / 3)
 
 /**
- * Replace the short messages at the head of the queue, up to `bytes_max`, by one bundle. They
- * complete when it is transmitted. Does nothing for a single message, or when out of memory.
+ * Replace the short messages at the head of the queue, up to `bytes_max`, with one bundle. They
+ * complete when it is transmitted. Does nothing for a single message or when out of memory.
  */
 void rawe_conn_bundle(struct rawe_conn *conn, uint32_t bytes_max);
 

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The CONNECT exchange: requesting a connection, and answering the peer's request.
- * rawe_handshake.c decides what a received CONNECT means.
+ * The CONNECT exchange: request a connection, and answer the peer's request. rawe_handshake.c
+ * decides what a received CONNECT means.
  */
 #include "rawe_conn_connect.h"
 
@@ -45,11 +45,11 @@ void rawe_conn_reset(struct rawe_conn *conn)
     rawe_recvwin_reset(&conn->rx.window, first);
     begin_path(conn);
     rawe_liveness_reset(&conn->path.liveness);
-    /* Keep complete messages that stayed here because the deferral was full. */
+    /* Keep complete messages, which are still here if the deferral was full. */
     rawe_deferral_keep_fragmented(conn->engine->deferral, conn, &conn->rx.reassembly,
                                   &conn->engine->reassembly_buffers, true);
     rawe_reassembly_clear(&conn->rx.reassembly, &conn->engine->reassembly_buffers, first);
-    rawe_sliced_free(&conn->rx.sliced); /* its number is of the old life */
+    rawe_sliced_free(&conn->rx.sliced); /* its number belongs to the old life */
 }
 
 void rawe_conn_renew(struct rawe_conn *conn, bool restart)
@@ -61,7 +61,7 @@ void rawe_conn_renew(struct rawe_conn *conn, bool restart)
     rawe_conn_reset(conn);
 }
 
-/** Write the payload of CONNECT (`engine` of the preferred route) or PROBE (of the one in use). */
+/** Write a CONNECT (`engine` is the preferred route's) or PROBE payload (the route's in use). */
 static void write_identity(const struct rawe_conn *conn, const struct rawe_engine *engine,
                            uint8_t choice, uint8_t payload[RAWE_CONNECT_BYTES])
 {
@@ -85,7 +85,7 @@ bool rawe_conn_send_probe(struct rawe_conn *conn)
     uint8_t payload[RAWE_CONNECT_BYTES];
     write_identity(conn, conn->path.via, 0, payload);
     if (conn->path.batch == RAWE_BATCH_VALID && conn->tx.window.in_flight != 0) {
-        /* Send a plain probe as well: only that reaches the responder, which wakes the peer. */
+        /* Also send a plain probe: only that reaches the responder, which wakes the peer. */
         rawe_conn_transmit_control(conn, RAWE_FRAME_PROBE, 0, RAWE_PROBE_PLAIN, payload,
                                    sizeof(payload));
     }
@@ -120,7 +120,7 @@ void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns)
     rawe_conn_arm(conn);
 }
 
-/** Send our own CONNECT, whose interval may have grown, again soon: the peer is back. */
+/** The peer is back: repeat our own CONNECT soon, because its interval may have grown. */
 static void ask_again_soon(struct rawe_conn *conn, uint64_t now_ns)
 {
     const uint64_t soon_ns = now_ns + rawe_liveness_interval_ns(&conn->path.liveness);
@@ -136,7 +136,7 @@ void rawe_conn_answer(struct rawe_conn *conn, const struct rawe_connect *from, b
     const uint64_t rtt_ns = rawe_liveness_connected_ns(&conn->path.liveness, now_ns);
     rawe_liveness_heard(&conn->path.liveness);
     if (!reply && conn->lane == RAWE_LANE_BULK && conn->handshake.state != RAWE_CONN_OPEN) {
-        /* The peer may answer our CONNECT, or have something to send. */
+        /* The peer may answer our CONNECT or have something to send. */
         rawe_credit_note(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
         rawe_grants_expect(&conn->path.into->pull.grants, &conn->rx.grant, now_ns);
     }

@@ -8,13 +8,13 @@
 /** A finalizing peer counts as gone after this silence; probes are far more frequent. */
 #define GONE_NS 1000000000ull
 
-/** After this time without an answer it is believed that the peer has ended the connection. */
+/** After this time without an answer, we believe that the peer has ended the connection. */
 #define DISOWNED_NS 1000000000ull
 
-/** Longest wait in MPI_Finalize for a peer without progress, if peers are never given up. */
+/** Longest wait in MPI_Finalize for a peer that makes no progress, if peers are never given up. */
 #define PATIENCE_NS 30000000000ull
 
-/** While our process runs, calls of rawe_conn_finalized are at most this far apart. */
+/** While our process runs, rawe_conn_finalized is called at least this often. */
 #define OWN_PAUSE_NS 100000000ull
 
 /** A finalizing process cannot resend CLOSE, so it sends several. */
@@ -64,7 +64,7 @@ void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header 
     }
 }
 
-/** Return true if the peer's process has said that it finalizes, on this or another connection. */
+/** Return true if the peer process has announced, on any connection, that it finalizes. */
 static bool peer_finalizing(const struct rawe_conn *conn)
 {
     return conn->end.state >= RAWE_END_PEER || rawe_route_finalizing(conn->path.preferred);
@@ -127,7 +127,7 @@ void rawe_conn_fail(struct rawe_conn *conn, enum rawe_failure failure, uint64_t 
     rawe_conn_owe_nothing(conn);
     engine->counters.peers_lost++;
     struct rawe_send *abandoned = rawe_conn_abandon(conn, true);
-    /* The connection stays until its owner closes it, but gives its credit to others. */
+    /* The connection exists until its owner closes it, but its credit goes to others. */
     rawe_conn_reset(conn);
     rawe_conn_end_step(conn, RAWE_ON_NEW_LIFE);
     rawe_credit_close(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
@@ -199,7 +199,7 @@ bool rawe_conn_disowned(struct rawe_conn *conn, bool given_up, uint64_t now_ns)
     bool doubtful = given_up || (data_lost && !(regular && conn->engine->finalizing));
     if (doubtful &&
         (now_ns - end->disowned_ns < DISOWNED_NS || conn->path.liveness.probes_unanswered == 0)) {
-        /* Keep queued data out of flight, where it would be lost. Ask, if nothing is in flight. */
+        /* Send no more queued data, because it would be lost. Probe if nothing is in flight. */
         rawe_conn_revoke_credit(&conn->tx);
         rawe_conn_arm_idle(conn);
         return false;
@@ -221,7 +221,7 @@ bool rawe_conn_disowned(struct rawe_conn *conn, bool given_up, uint64_t now_ns)
     if (regular) {
         complete_unneeded(conn->engine, abandoned);
     } else {
-        /* Operations whose requests have arrived may still await their replies. */
+        /* Operations whose requests have arrived may still be awaiting replies. */
         rawe_conn_complete_ended(conn, abandoned, data_lost || abandoned != NULL);
     }
     return true;
@@ -237,7 +237,7 @@ void rawe_conn_receive_close(struct rawe_conn *conn, const struct rawe_header *h
         return;
     }
     rawe_conn_note_finalizing(conn, header);
-    /* CLOSE carries an acknowledgement, unless it answers a PROBE (REPLY). */
+    /* A CLOSE carries an acknowledgement unless it answers a PROBE (REPLY). */
     if ((header->flags & RAWE_FLAG_REPLY) == 0 &&
         header->acknowledgement - conn->tx.window.una <= rawe_sendwin_used(&conn->tx.window)) {
         arrived = rawe_conn_release_before(conn, header->acknowledgement);
@@ -248,7 +248,7 @@ void rawe_conn_receive_close(struct rawe_conn *conn, const struct rawe_header *h
 
 /* ---- leaving in MPI_Finalize ---- */
 
-/** Update how long the peer was silent or stuck, not counting time in which we did not run. */
+/** Update how long the peer has been silent or stuck, not counting time when we did not run. */
 static void note_passed(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_conn_end *end = &conn->end;

@@ -1,12 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The end of a connection, by MPI_Finalize, by a CLOSE, or because one side gives up the other.
+ * How a connection ends: by MPI_Finalize, by a CLOSE, or because one side gives up the other.
  *
- * A finalizing process says so in each control frame, because a peer may still wait for its data or
- * send to it. It leaves once the peer has acknowledged everything and knows, or finalizes as well
- * (doc/protocol.md, section 6). The states are TCP's before a connection is closed (RFC 9293 section
- * 3.3.2), where an answered probe acknowledges the FIN:
+ * A finalizing process says so in each control frame, because a peer may still be waiting for its
+ * data or sending to it. It leaves once the peer has acknowledged all data and has been told, or
+ * finalizes as well (doc/protocol.md, section 6). The states are TCP's before a connection is
+ * closed (RFC 9293 section 3.3.2); an answered probe acknowledges the FIN:
  *
  *                           the peer says that it finalizes
  *        NONE (ESTABLISHED) ──────────────────────────────> PEER (CLOSE-WAIT)
@@ -19,21 +19,21 @@
  *                           <──────────────────────────────
  *                 in each row: its host has a new process, or we close
  *
- * Lingering, drained and closed are no states of their own. A finalizing process lingers in the
- * lower two rows until rawe_conn_finalized allows it to leave. That depends on the send window
- * (rawe_conn_drained), on silence, and on what the peer needs: nothing behind a fence. Closed are
- * the handshake's states PEER_CLOSED and FAILED. They follow, whatever the state above, when it is
- * believed that the peer disowns the connection: with data in flight not at once, because its last
- * acknowledgement may still arrive.
+ * Lingering, drained and closed are not separate states. A finalizing process lingers in the lower
+ * two rows until rawe_conn_finalized allows it to leave. That depends on the send window
+ * (rawe_conn_drained), on silence, and on what the peer needs, which is nothing after a fence. A
+ * connection is closed in the handshake's states PEER_CLOSED and FAILED. It enters one of them from
+ * any state above once we believe that the peer disowns it. With data in flight we wait first,
+ * because the last acknowledgement may still arrive.
  *
  *      DISOWNED_NOT ── CLOSE ──────> DISOWNED_ENDED ──────> PEER_CLOSED; connects again
  *            │                             │ GIVEN_UP        if something is queued
  *            │                             v
  *            └─────── GIVEN_UP ───> DISOWNED_GIVEN_UP ────> FAILED
  *
- * Any other frame of the peer leads back to DISOWNED_NOT.
- * The edges on the right follow after a second in which the peer has answered no probe; from ENDED
- * at once if nothing is in flight, or both finalize. A silent or stuck peer is given up, too
+ * Any other frame from the peer leads back to DISOWNED_NOT.
+ * The edges on the right are taken after the peer has answered no probe for a second; from ENDED,
+ * at once if nothing is in flight or both finalize. A silent or stuck peer is also given up
  * (FAILED), unless it finalizes: then it has left, and needs none of our sends.
  */
 #ifndef RAWE_CONN_END_H
@@ -45,26 +45,26 @@ enum rawe_end_event {
     RAWE_ON_FINALIZE,        /**< our process finalizes */
     RAWE_ON_ANSWER,          /**< the peer has answered a probe that said so */
     RAWE_ON_PEER_FINALIZING, /**< the peer has said that it finalizes */
-    RAWE_ON_NEW_LIFE,        /**< new id: the peer must be told again, and disowned the old one */
-    RAWE_ON_FORGET_PEER,     /**< what the peer has said was an earlier process, or we close */
+    RAWE_ON_NEW_LIFE,        /**< new id: the peer disowned the old one, and must be told again */
+    RAWE_ON_FORGET_PEER,     /**< the peer is a new process, or we close */
 };
 
-/** Go where the drawing leads from the connection's state. Other events change nothing. */
+/** Take the edge for this event in the drawing. Without such an edge, the state stays. */
 void rawe_conn_end_step(struct rawe_conn *conn, enum rawe_end_event event);
 
-/** Note from a control frame whether the peer finalizes, and whether it answers our own notice. */
+/** Note from a control frame whether the peer finalizes, and whether it knows that we do. */
 void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header *header);
 
-/** The peer has sent something, so it had not ended the connection when it did. */
+/** The peer has sent something, so it had not ended the connection at that time. */
 static inline void rawe_conn_note_owned(struct rawe_conn_end *end)
 {
     end->disowned = RAWE_DISOWNED_NOT;
 }
 
 /**
- * The peer disowns the connection, or, with `given_up`, has given us up. Returns true if that is
- * believed. Then the data in flight has failed, unless the peer finalizes. If the peer has given us
- * up, which is not believed while the owner is away, the owner may have closed the connection.
+ * The peer disowns the connection or, with `given_up`, has given us up. Returns true if we believe
+ * that. Then data in flight has failed, unless the peer finalizes; and after `given_up`, which is
+ * not believed while the owner is away, the owner may have closed the connection.
  */
 bool rawe_conn_disowned(struct rawe_conn *conn, bool given_up, uint64_t now_ns);
 
@@ -78,38 +78,38 @@ void rawe_conn_send_close(struct rawe_conn *conn);
 /** Tell the peer's connection that ours has failed. */
 void rawe_conn_send_given_up(struct rawe_conn *conn, uint32_t peer_id);
 
-/** On a failed connection, answer a PROBE: the peer that we gave up is alive, and must know. */
+/** On a failed connection, answer a PROBE: the peer that we gave up is alive and must be told. */
 void rawe_conn_answer_failed(struct rawe_conn *conn, const struct rawe_header *header,
                              const uint8_t *payload);
 
 enum rawe_failure {
     RAWE_FAILURE_SILENT,    /**< the peer was silent or stuck for too long: tell the owner */
-    RAWE_FAILURE_RENOUNCED, /**< the owner has given its process up: tell the peer */
+    RAWE_FAILURE_RENOUNCED, /**< the owner has given up the process: tell the peer */
     RAWE_FAILURE_GIVEN_UP,  /**< the peer has given us up: tell the owner */
 };
 
 /** The connection ends: owe no acknowledgement, and expect no more frames. */
 void rawe_conn_owe_nothing(struct rawe_conn *conn);
-/** Fail the connection for good, and its sends. The owner may close it when it is told. */
+/** Fail the connection and its sends for good. The owner may close it in the callback. */
 void rawe_conn_fail(struct rawe_conn *conn, enum rawe_failure failure, uint64_t silent_ns);
 
-/** Complete all sends if a finalizing peer, silent or stuck for a second, has left (true). */
+/** Complete all sends and return true if a finalizing peer, silent or stuck for 1 s, has left. */
 bool rawe_conn_peer_gone(struct rawe_conn *conn, uint64_t silent_ns);
 
-/** Fail sends abandoned because the peer ended it; `data_lost`: some was not acknowledged. */
+/** The peer ended the connection: fail abandoned sends. `data_lost`: some was unacknowledged. */
 void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost);
 
-/** Tell the owner, once, if the peer ended it with data missing. */
+/** Tell the owner, once, if the peer ended the connection with data missing. */
 void rawe_conn_report_loss(struct rawe_conn *conn);
 
 /** What a peer still needs when our process finalizes, as far as the owner knows. */
 enum rawe_needs {
-    RAWE_NEEDS_ALL,  /**< our data, and to know that we finalize, because it may send to us */
+    RAWE_NEEDS_ALL,  /**< our data, and the notice that we finalize: it may send to us */
     RAWE_NEEDS_DATA, /**< our data */
     RAWE_NEEDS_NONE, /**< nothing: it finalizes as well, and has received whatever it waited for */
 };
 
-/** Whether a connection of a finalizing engine may be closed. The worst comes last. */
+/** Whether a connection of a finalizing engine may be closed. The worst case comes last. */
 enum rawe_finalized {
     RAWE_FINALIZED_DONE, /**< yes */
     RAWE_FINALIZED_LOST, /**< yes, but the peer may need data that it has not acknowledged */
@@ -117,10 +117,10 @@ enum rawe_finalized {
 };
 
 /**
- * Return whether the connection may be closed. Call repeatedly: only time between calls counts. The
- * result stays NOT for at most the peer timeout (30 s if there is none) if the peer is silent or
- * stuck, and for at most a second if it is silent and needs nothing, or needed data and
- * acknowledged all of it.
+ * Return whether the connection may be closed. Call repeatedly: only time between calls counts. If
+ * the peer is silent or stuck, the result stays NOT for at most the peer timeout (30 s if there is
+ * none). If it is silent and needs nothing, or needed only data and has acknowledged all of it, the
+ * result stays NOT for at most a second.
  */
 enum rawe_finalized rawe_conn_finalized(struct rawe_conn *conn, enum rawe_needs needs,
                                         uint64_t now_ns);

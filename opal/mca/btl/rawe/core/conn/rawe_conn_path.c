@@ -8,7 +8,7 @@
 
 /* ---- routes ---- */
 
-/** Set `predicted`: frames of both directions take the preferred route, or not. */
+/** Set `predicted`, which tells whether frames of both directions take the preferred route. */
 static void predict_route(struct rawe_conn *conn)
 {
     bool preferred =
@@ -138,7 +138,7 @@ static bool transmit_like_data(struct rawe_conn *conn, const struct rawe_header 
     return output->transmit(output->context, &packet, 0);
 }
 
-/** Address a control frame, by the peer's route if it `answers` one. Returns the engine to use. */
+/** Address a control frame, to the peer's route if it `answers` one. Returns the engine to use. */
 static struct rawe_engine *address_frame(const struct rawe_conn *conn, bool answers,
                                          uint8_t eth_header[RAWE_ETH_HEADER_BYTES],
                                          struct rawe_header *header)
@@ -171,7 +171,7 @@ bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t typ
         .payload_bytes = (uint16_t)payload_bytes,
         .credit = rawe_conn_advertise(conn),
     };
-    /* A probe that asks what arrived takes the data's path; one for credit may not fit there. */
+    /* A probe for what arrived takes the data's path; one for credit may not fit there. */
     bool like_data =
         type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN && conn->tx.window.in_flight != 0;
     bool answers = type == RAWE_FRAME_ACK || (flags & RAWE_FLAG_REPLY) != 0;
@@ -204,7 +204,7 @@ static uint64_t probe_interval_ns(const struct rawe_conn *conn)
     return rawe_liveness_interval_ns(&conn->path.liveness);
 }
 
-/** A target in MPI begins to reply sooner; one that computes must be woken soon. */
+/** A target inside MPI begins to reply sooner than this; one that computes must be woken soon. */
 #define FIRST_QUESTION_PART 4u /* of probe_least_ns */
 
 static uint64_t first_question_ns(const struct rawe_conn *conn)
@@ -233,7 +233,7 @@ uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn)
                                                  conn->path.preferred->port, &began);
     }
     if (progress_ns > asked_ns && began) {
-        /* Even before the request is acknowledged, because the probe for that would be later. */
+        /* Do not wait for the request's own probe, which would be later. */
         return progress_ns + first_question_ns(conn);
     }
     if (conn->path.liveness.probe_deadline_ns != 0) {
@@ -253,7 +253,7 @@ uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn)
     if (interval_ns == 0) {
         return 0;
     }
-    /* One idle probe per process is enough: the connection that sent it notices a death. */
+    /* One idle probe per process is enough: the connection that sends it notices a death. */
     uint64_t newest_ns = rawe_route_asked_ns(conn->path.preferred);
     return (newest_ns > asked_ns ? newest_ns : asked_ns) + interval_ns;
 }
@@ -269,7 +269,7 @@ void rawe_conn_arm_idle(struct rawe_conn *conn)
 void rawe_conn_plan_probe(struct rawe_conn *conn, uint64_t now_ns)
 {
     uint64_t deadline_ns = conn->path.liveness.probe_deadline_ns;
-    /* Keep an earlier deadline, to be corrected later: no interval is shorter than the least. */
+    /* Keep an earlier deadline and correct it later: no interval is shorter than the minimum. */
     if (deadline_ns == 0 || deadline_ns > now_ns + conn->engine->config.liveness.probe_least_ns) {
         deadline_ns = now_ns + probe_interval_ns(conn);
         if (rawe_liveness_ask_by(&conn->path.liveness, deadline_ns)) {

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The path of a connection: the address and port of its frames, and their maximum length. It uses
- * another route while the preferred one is down. Each end chooses its own route, accepts frames
- * from any, and answers over the route of the request.
+ * The path of a connection: the address and port for its frames, and their maximum length. While
+ * the preferred route is down, it uses another. Each end chooses its own route, accepts frames from
+ * any, and answers over the route of the request.
  */
 #ifndef RAWE_CONN_PATH_H
 #define RAWE_CONN_PATH_H
@@ -18,11 +18,11 @@ void rawe_conn_path_open(struct rawe_conn *conn, struct rawe_route *preferred);
 void rawe_conn_path_use(struct rawe_conn *conn, struct rawe_route *route);
 /** Answer over this route, because the peer's request arrived there and others may not reach it. */
 void rawe_conn_path_asked(struct rawe_conn *conn, struct rawe_route *route);
-/** Return the longest payload for the preferred route: what it carries and both ends accept. */
+/** Return the longest payload that the preferred route carries and both ends accept. */
 uint32_t rawe_conn_preferred_payload_bytes(const struct rawe_conn *conn);
 /**
- * A route to the process now carries less, at least RAWE_PAYLOAD_LEAST_BYTES. New frames fit both
- * the route in use and the preferred one; longer frames that are lost are resent in slices.
+ * A route to the process now carries less, but at least RAWE_PAYLOAD_LEAST_BYTES. New frames fit
+ * both the route in use and the preferred one; longer ones that are lost are resent in slices.
  */
 void rawe_conn_path_fit(struct rawe_conn *conn);
 /** Set the longest payload that the peer accepts. */
@@ -30,9 +30,7 @@ void rawe_conn_limit_payload(struct rawe_conn *conn, uint32_t payload_max_bytes)
 
 /* ---- transmission ---- */
 
-#include "rawe_conn_state.h"
-
-/** Return the credit to advertise now: frames that the peer may have in flight to us here. */
+/** Return the credit to advertise: how many frames the peer may have in flight to us here. */
 static inline uint16_t rawe_conn_advertise(struct rawe_conn *conn)
 {
     struct rawe_pull *pull = &conn->path.into->pull;
@@ -45,7 +43,7 @@ static inline bool rawe_conn_batch_used(const struct rawe_conn *conn)
 {
     return conn->path.batch == RAWE_BATCH_VALID || conn->path.batch == RAWE_BATCH_VALIDATING;
 }
-/** Return the flag that the link has refused such data frames since the last flush began. */
+/** Return the flag: the link has refused such a data frame since the last flush began. */
 static inline bool *rawe_conn_link_full(const struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->path.via;
@@ -53,25 +51,24 @@ static inline bool *rawe_conn_link_full(const struct rawe_conn *conn)
 }
 /**
  * The link is full: continue at the next flush, behind other connections if something was
- * transmitted. The peer's silence counts from here on, so that a link that never takes a frame is
+ * transmitted. The peer's silence starts counting, so that a link which never accepts a frame is
  * noticed.
  */
 void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
 /** The link has refused a data frame. Other connections need not try before the next flush. */
 void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
-/** Write header and checksum of a frame whose payload is in `buffer`. Returns its length. */
+/** Add header and checksum to a frame whose payload is in `buffer`. Returns its length. */
 size_t rawe_frame_seal(uint8_t *buffer, const struct rawe_header *header);
-/** Seal such a frame and transmit it through `via`'s port. Returns false if the link is full. */
+/** Seal a frame and transmit it through `via`'s port. Returns false if the link is full. */
 bool rawe_conn_transmit_sealed(struct rawe_engine *via, uint8_t *buffer,
                                const struct rawe_header *header);
-#include "rawe_conn_state.h"
 
-/** Number of a probe that does not travel like data, so that its answer is no evidence of loss. */
+/** Number of a probe that is not sent the way data is: its answer is no evidence of loss. */
 #define RAWE_PROBE_PLAIN 0u
 /** Send a control frame to the peer's connection `peer_id`. Returns false if the link is full. */
 bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t type, uint8_t flags,
                            uint32_t sequence, const uint8_t *payload, size_t payload_bytes);
-/** Send a control frame to the connection that the peer has named. False: link is full. */
+/** Send a control frame to the peer's connection. Returns false if the link is full. */
 static inline bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t flags,
                                               uint32_t sequence, const uint8_t *payload,
                                               size_t payload_bytes)
@@ -82,13 +79,13 @@ static inline bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t ty
 
 /* ---- deadlines, and the peer's silence: rawe_liveness.h ---- */
 
-/** Arm the timer for the earliest deadline. For a single new one, arming for that is enough. */
+/** Arm the timer for the earliest deadline. After one new deadline, arming for that is enough. */
 void rawe_conn_arm(struct rawe_conn *conn);
 /** Slow path of rawe_conn_idle_deadline_ns. */
 uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn);
 /**
- * Return when to probe a peer that owes nothing, for a reply, because we finalize or because it is
- * said to have ended the connection; 0: never.
+ * Return when to probe a peer that owes no acknowledgement: to get a reply, because we finalize, or
+ * because it seems to have ended the connection; 0: never.
  */
 static inline uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn)
 {
@@ -97,15 +94,15 @@ static inline uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn)
                rawe_conn_end_asks(&conn->end);
     return any ? rawe_conn_idle_question_ns(conn) : 0;
 }
-/** Arm the timer for that deadline, after it has expired or before it first ran. */
+/** Arm the timer for the idle deadline, after it has expired or for the first time. */
 void rawe_conn_arm_idle(struct rawe_conn *conn);
-/** An operation begins now: arm the timer for the first question to its target. */
+/** An operation begins now: arm the timer for the first probe of its target. */
 void rawe_conn_await_reply(struct rawe_conn *conn, uint64_t now_ns);
 /** Plan a probe one interval from now, unless an earlier one is planned. */
 void rawe_conn_plan_probe(struct rawe_conn *conn, uint64_t now_ns);
 /** Frames have been transmitted: plan the probe for their acknowledgement. */
 void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns);
-/** The probe timer has expired: recompute the deadline, which frames since then have not moved. */
+/** The probe timer has expired: recompute the deadline, which newer frames did not postpone. */
 void rawe_conn_correct_probe(struct rawe_conn *conn, uint64_t now_ns);
 
 #endif

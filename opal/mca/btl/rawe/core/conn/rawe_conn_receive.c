@@ -16,7 +16,7 @@
 #include "rawe_conn_send.h"
 
 /*
- * Delayed acknowledgements. Nearly all are carried by data in time, and all wait equally long. So
+ * Delayed acknowledgements. Data carries nearly all of them in time, and all wait equally long. So
  * they share a timer and a list ordered by deadline; one that was carried stays in the list.
  */
 
@@ -28,7 +28,7 @@ static void append_owing(struct rawe_conn *conn)
     rawe_timer_arm_by(&engine->timers, &engine->owing_timer, conn->rx.window.ack_deadline_ns);
 }
 
-/** Return the connection whose deadline is next; NULL: none. */
+/** Return the connection with the earliest deadline; NULL: none. */
 static struct rawe_conn *first_owing(const struct rawe_engine *engine)
 {
     struct rawe_link *first = rawe_list_first(&engine->owing);
@@ -85,7 +85,7 @@ static void deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, si
     engine->callbacks.deliver(engine->context, conn, tag, data, len_bytes);
 }
 
-/** Add a part to its message. False: no buffer. The oldest message always gets one. */
+/** Add a part to its message. False: no buffer is free. The oldest message always gets one. */
 static bool add_fragment(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
     struct rawe_engine *engine = conn->engine;
@@ -133,7 +133,7 @@ void rawe_conn_deliver_first(struct rawe_deferral *deferral)
     rawe_deferral_drop(deferral, entry);
 }
 
-/** Move complete messages to the deferral in order, until it is full or, with `all`, every one. */
+/** Move complete messages to the deferral, in order: until it is full, or all of them (`all`). */
 static void keep_fragmented(struct rawe_conn *conn, bool all)
 {
     struct rawe_engine *engine = conn->engine;
@@ -143,8 +143,8 @@ static void keep_fragmented(struct rawe_conn *conn, bool all)
 
 /**
  * Deliver complete messages in order: Open MPI 4.1's datatype engine fails if fragments of a
- * non-contiguous message are unpacked in another order than they were packed. So defer all but the
- * first before its callback, which may receive and defer more, also from connections it closes.
+ * non-contiguous message are not unpacked in the order in which they were packed. So defer all but
+ * the first before its callback, which may receive and defer more, even from connections it closes.
  */
 static void deliver_fragmented(struct rawe_conn *conn)
 {
@@ -163,7 +163,7 @@ static void deliver_fragmented(struct rawe_conn *conn)
     rawe_deferral_note_reported(deferral);
 }
 
-/** Return false, and count it, if a validation fragment does not contain the pattern. */
+/** Return false, and count the mismatch, if a validation fragment does not contain the pattern. */
 static bool has_validation_pattern(struct rawe_engine *engine, const struct rawe_fragment *fragment)
 {
     if (fragment->kind != RAWE_FRAGMENT_VALIDATION ||
@@ -183,17 +183,17 @@ struct arrival {
     bool ack_now;
     bool resent;
     bool more;           /**< the sender has more */
-    uint32_t wire_bytes; /**< their length on the wire */
+    uint32_t wire_bytes; /**< total length on the wire */
     uint64_t arrived_ns; /**< at this host; 0: not read yet */
     unsigned requests;   /**< GET and ATOMIC: each needs a reply */
     const struct rawe_fragment
-        *fragment;           /**< the first fragment of a plain frame, or that of all frames */
-    const uint8_t *messages; /**< the plain frame's other fragments, to `end` */
-    const uint8_t *payload;  /**< all of a MESSAGE frame */
+        *fragment;           /**< first fragment of a plain frame, or the batch's only one */
+    const uint8_t *messages; /**< further fragments of the plain frame, up to `end` */
+    const uint8_t *payload;  /**< of a MESSAGE frame, from its first fragment on */
     const uint8_t *end;
 };
 
-/** Refuse a frame for lack of memory. Tells its sender once, so that it stops. */
+/** Refuse a frame for lack of memory. Tells the sender once, so that it stops. */
 static void refuse_frame(struct rawe_conn *conn)
 {
     struct rawe_deferral *deferral = conn->engine->deferral;
@@ -213,7 +213,7 @@ void rawe_conn_admit(struct rawe_conn *conn)
     keep_fragmented(conn, true);
 }
 
-/** Reserve memory for the data, and copy parts to it. False: the frame was refused and counted. */
+/** Reserve memory for the data, and copy parts into it. False: frame refused and counted. */
 static bool keep_data(struct rawe_conn *conn, const struct arrival *arrival)
 {
     struct rawe_engine *engine = conn->engine;
@@ -246,28 +246,28 @@ static void perform_records(struct rawe_conn *conn, const struct arrival *arriva
     }
 }
 
-/** Account for frames of the bulk lane: they use up a grant, and show the line's rate. */
+/** Account for frames of the bulk lane, which use up a grant and show the line's rate. */
 static void note_bulk(struct rawe_conn *conn, const struct arrival *arrival, uint64_t now_ns)
 {
     struct rawe_pull *pull = &conn->path.into->pull;
     uint64_t arrived_ns = arrival->arrived_ns;
     if (arrived_ns == 0) {
-        /* Read the clocks only if it matters, because together they take 0.1 microseconds. */
+        /* Read the clocks only if necessary, because that takes 0.1 microseconds. */
         arrived_ns = arrival->more || pull->grants.senders != 0
                          ? rawe_engine_arrival_ns(conn->engine)
                          : now_ns;
     }
     rawe_grants_arrived(&pull->grants, &conn->rx.grant, arrival->sequence, arrival->frames,
                         arrival->more, now_ns > arrived_ns ? now_ns - arrived_ns : 0, now_ns);
-    if (pull->grants.budget.port_bytes != 0) { /* else nothing needs the rate */
-        /* Frames resent on another route were lost with a route, not in this port. */
+    if (pull->grants.budget.port_bytes != 0) { /* otherwise nothing needs the rate */
+        /* Frames resent over another route were lost with the old one, not in this port. */
         bool lost = arrival->resent && conn->path.predicted != NULL;
         rawe_line_arrived(&pull->line, arrival->wire_bytes, arrival->frames,
                           lost ? arrival->frames : 0, arrived_ns);
     }
 }
 
-/** Accept frames that have arrived. */
+/** Accept new frames: update the window, and deliver or place their data. */
 static void accept_frames(struct rawe_conn *conn, const struct arrival *arrival, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
@@ -295,7 +295,7 @@ static void accept_frames(struct rawe_conn *conn, const struct arrival *arrival,
     if (conn->lane == RAWE_LANE_BULK) {
         note_bulk(conn, arrival, now_ns);
     }
-    /* Note the acknowledgement before the callbacks: a reply sent by them can carry it. */
+    /* Owe the acknowledgement before the callbacks, whose replies can carry it. */
     rawe_conn_owe_ack(conn, arrival->ack_now || gap_before != rawe_recvwin_has_gap(window), now_ns);
     if (plain) {
         deliver(conn, fragment->tag, fragment->data, fragment->data_bytes);
@@ -311,7 +311,7 @@ static void accept_frames(struct rawe_conn *conn, const struct arrival *arrival,
     }
 }
 
-/** Count a frame that is not new, but a duplicate or outside the window. */
+/** Count and drop a frame that is a duplicate or outside the window. */
 static void drop_known(struct rawe_conn *conn, uint32_t sequence, uint64_t now_ns)
 {
     if (rawe_recvwin_check(&conn->rx.window, sequence) == RAWE_RECVWIN_OUTSIDE) {
@@ -320,10 +320,10 @@ static void drop_known(struct rawe_conn *conn, uint32_t sequence, uint64_t now_n
     }
     conn->engine->counters.duplicates++;
     rawe_recvwin_note_duplicate(&conn->rx.window);
-    rawe_conn_owe_ack(conn, true, now_ns); /* the peer may have missed the first one */
+    rawe_conn_owe_ack(conn, true, now_ns); /* the first acknowledgement may have been lost */
 }
 
-/** Count the requests in a frame. False: a fragment shares a frame, and not all are records. */
+/** Count the requests in a frame. False: it has several fragments, and not all are records. */
 static bool check_records(struct arrival *arrival)
 {
     struct rawe_fragment fragment = *arrival->fragment;
@@ -369,7 +369,7 @@ static inline void receive_data_frame(struct rawe_conn *conn, const struct rawe_
     accept_frames(conn, &arrival, now_ns);
 }
 
-/** Receive a SLICE, and with the last one the frame itself. */
+/** Receive a SLICE. The last one completes the frame, which is then received. */
 static void receive_slice(struct rawe_conn *conn, const struct rawe_header *header,
                           const uint8_t *payload, uint64_t now_ns)
 {
@@ -396,7 +396,7 @@ static void receive_slice(struct rawe_conn *conn, const struct rawe_header *head
     }
 }
 
-/** Return how many frames are new before the first that is not, beginning with `sequence`. */
+/** Return how many frames in a row, beginning with `sequence`, are new. */
 static uint32_t count_new(const struct rawe_conn *conn, uint32_t sequence, uint32_t frames)
 {
     uint32_t count = 0;
@@ -417,7 +417,7 @@ static bool is_same_life(const struct rawe_conn *conn, const struct rawe_header 
 
 /**
  * Return true if the frame may be processed: the connection receives, and the acknowledged frames
- * were sent. Processes the acknowledgement that data carries, which may end the connection's life.
+ * were sent. Processes the acknowledgement in a data frame, which may end the connection's life.
  */
 static inline bool accept_header(struct rawe_conn *conn, const struct rawe_header *header,
                                  uint64_t now_ns)
@@ -431,7 +431,7 @@ static inline bool accept_header(struct rawe_conn *conn, const struct rawe_heade
         return true;
     }
     if (rawe_sequence_before(conn->tx.window.next, header->acknowledgement)) {
-        engine->counters.dropped_ack++; /* never sent: ignore the whole frame */
+        engine->counters.dropped_ack++; /* it acknowledges unsent frames: ignore all of it */
         return false;
     }
     /* If the peer sent this before it disowned the connection, the next PROBE will show it. */
@@ -481,7 +481,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         }
         rawe_credit_note_probe(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
         if (conn->lane == RAWE_LANE_BULK && conn->rx.window.unacked_frames == 0) {
-            /* All received frames are acknowledged: the peer has lost some, or waits for credit. */
+            /* All frames received are acknowledged: others were lost, or it waits for credit. */
             rawe_grants_expect(&conn->path.into->pull.grants, &conn->rx.grant, now_ns);
         }
         rawe_grants_probed(&conn->path.into->pull.grants, now_ns);

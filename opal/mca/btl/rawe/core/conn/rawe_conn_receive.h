@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Receive path: from a frame to messages and placed data.
+ * Receive path: from a frame to delivered messages and placed data.
  */
 #ifndef RAWE_CONN_RECEIVE_H
 #define RAWE_CONN_RECEIVE_H
@@ -10,20 +10,20 @@
 
 /** Initialize an engine's list of owed acknowledgements. */
 void rawe_conn_owing_init(struct rawe_engine *engine);
-/** Owe an acknowledgement: at once, or after enough frames, or after the delay. */
+/** Owe an acknowledgement: at once, after enough frames, or after the delay. */
 void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns);
 /** Owe an acknowledgement at the end of the round, in order to report credit. */
 void rawe_conn_report_credit(struct rawe_conn *conn);
 /** Remove the oldest entry of a deferral, which must not be empty, and deliver it. */
 void rawe_conn_deliver_first(struct rawe_deferral *deferral);
-/** Memory is free again: keep what stayed behind, and tell the peer if any of it was refused. */
+/** Memory is free again: keep fragments that waited, and tell the peer if any were refused. */
 void rawe_conn_admit(struct rawe_conn *conn);
-/** Process any frame but CONNECT for this connection; the header is decoded. */
+/** Process a frame for this connection, except CONNECT. The header is decoded. */
 void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
                        const uint8_t *payload, uint64_t now_ns);
 /** Return where the data of a packet of batch frames belongs; NULL: nowhere, or not known yet. */
 uint8_t *rawe_conn_place(struct rawe_conn *conn, const struct rawe_batch *batch);
-/** Process frames of a batch, header decoded, `fragment.data` set: in rawe_conn_place's or not. */
+/** Process frames of a batch, header decoded, with `fragment.data` at rawe_conn_place's or not. */
 void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *batch,
                              uint64_t now_ns);
 

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Accesses to registered memory. Each request is served once, because each frame is accepted once.
- * The progress thread serves requests while the target's program computes. A reply is data of the
+ * Access to registered memory. Each request is served once, because each frame is accepted once.
+ * The progress thread serves requests while the target's program computes. A reply is data in the
  * reverse direction: it has a sequence number, and is acknowledged and retransmitted.
  */
 #include "rawe_conn_record.h"
@@ -21,8 +21,8 @@
 struct rawe_served {
     struct rawe_send send;
     struct rawe_link link;      /**< in the list `used` or `free` */
-    struct rawe_engine *engine; /**< that serves the request; NULL: it has been freed */
-    bool refers;                /**< its data is in memory of `handle_index` */
+    struct rawe_engine *engine; /**< serves the request; NULL: it has been freed */
+    bool refers;                /**< its data is in the memory of `handle_index` */
     uint32_t handle_index;
     uint8_t word[RAWE_REFUSED_BYTES];
 };
@@ -96,7 +96,7 @@ struct rawe_send *rawe_conn_begin_operation(struct rawe_operation *operation, bo
     return send;
 }
 
-/** Enter a GET or ATOMIC in the table, and write its request. Returns false if it must wait. */
+/** Enter a GET or ATOMIC in the table, and build its request. Returns false if it must wait. */
 static bool enter(struct rawe_conn *conn, struct rawe_operation *operation, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
@@ -152,8 +152,8 @@ bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation,
 }
 
 /**
- * Return the operation that a REPLY answers; NULL: none. A long reply may arrive on any route from
- * the process, not only that of the request. The tables of our engines have no key in common.
+ * Return the operation that a REPLY answers; NULL: none. A long reply may arrive over any route to
+ * the process, not only the request's. No two tables of our engines contain the same key.
  */
 static struct rawe_operation *find_answered(const struct rawe_conn *conn,
                                             const struct rawe_fragment *fragment)
@@ -175,7 +175,7 @@ uint8_t *rawe_conn_place_reply(const struct rawe_conn *conn, const struct rawe_f
                : rawe_operation_place(operation, fragment->offset, fragment->data_bytes);
 }
 
-/** Receive a REPLY: a part of an operation's result, or the reason of its refusal. */
+/** Receive a REPLY: part of an operation's result, or the reason why it was refused. */
 static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
     struct rawe_engine *engine = conn->engine;
@@ -260,7 +260,7 @@ bool rawe_conn_send_control(struct rawe_conn *conn, uint64_t channel, const uint
 bool rawe_conn_serve_reserve(struct rawe_engine *engine, unsigned count)
 {
     struct rawe_serving *serving = &engine->serving;
-    /* Some may be reserved: a callback within a frame may receive another frame with requests. */
+    /* Some may be reserved: a callback during one frame may receive another frame with requests. */
     while (serving->free_count < serving->reserved + count) {
         struct rawe_served *served = serving->count < SERVED_MAX ? malloc(sizeof(*served)) : NULL;
         if (served == NULL) {
@@ -281,7 +281,7 @@ void rawe_conn_serve_free(struct rawe_engine *engine)
     while ((link = rawe_list_take(&engine->serving.free)) != NULL) {
         free(served_of(link));
     }
-    /* Parts that another engine sends are still in use. */
+    /* Parts that other engines are sending are still in use. */
     while ((link = rawe_list_take(&engine->serving.used)) != NULL) {
         served_of(link)->engine = NULL;
     }
@@ -337,7 +337,7 @@ static struct rawe_send *split_reply(struct rawe_send *send)
     return &part->send;
 }
 
-/** Reply with memory of a handle, or a word that is copied if `handle_index` is UINT32_MAX. */
+/** Reply with memory of a handle or, if `handle_index` is UINT32_MAX, with a copied word. */
 static void reply(struct rawe_conn *conn, const struct rawe_request *request,
                   enum rawe_refusal refusal, const void *data, uint64_t len_bytes,
                   uint32_t handle_index, uint64_t now_ns)
@@ -369,20 +369,20 @@ static void reply(struct rawe_conn *conn, const struct rawe_request *request,
     }
     bool is_long = served->refers && !copies && len_bytes > RAWE_OPERATION_SHORT_BYTES;
     served->send.split = is_long ? split_reply : NULL;
-    /* Keep long replies out of the express lane, which they would hold up. */
+    /* Keep long replies off the express lane, which they would delay. */
     if (!is_long || conn->lane != RAWE_LANE_EXPRESS || callbacks->long_reply == NULL ||
         !callbacks->long_reply(conn->engine->context, conn, &served->send)) {
         rawe_conn_send(conn, &served->send, now_ns);
     }
 }
 
-/** Return the connection in whose queue a reply is, or was last. */
+/** Return the connection that has, or last had, the reply in its queue. */
 static struct rawe_conn *conn_of(const struct rawe_served *served)
 {
     return RAWE_OWNER(served->send.queue, struct rawe_conn, tx.queue);
 }
 
-/** Turn a reply that has no frame in the window into a refusal: the memory is deregistered. */
+/** The memory is deregistered: turn a reply that has no frame in the window into a refusal. */
 static void refuse_reply(struct rawe_served *served)
 {
     struct rawe_send *send = &served->send;
@@ -393,7 +393,7 @@ static void refuse_reply(struct rawe_served *served)
     served->refers = false;
 }
 
-/** Cut short a reply whose memory is deregistered. Tells the initiator, unless out of memory. */
+/** The memory is deregistered: truncate the reply. Tells the initiator, unless out of memory. */
 static void cut_reply(struct rawe_served *served)
 {
     struct rawe_send *send = &served->send;
@@ -403,7 +403,7 @@ static void cut_reply(struct rawe_served *served)
         rawe_sendqueue_replaced(queue, send);
         return;
     }
-    (void)rawe_sendqueue_pop(queue); /* only the first send can be partly in frames */
+    (void)rawe_sendqueue_pop(queue); /* only the first send can be partly framed */
     send->total_bytes = send->pieces[0].len_bytes = send->framed_bytes;
     struct rawe_served *refusal = add_served(served->engine);
     if (refusal != NULL) {
@@ -467,7 +467,7 @@ static void serve(struct rawe_conn *conn, const struct rawe_fragment *fragment, 
     reply(conn, &request, refusal, word, len_bytes, UINT32_MAX, now_ns);
 }
 
-/** Copy the data of a PUT into registered memory, unless it was received there. */
+/** Copy the data of a PUT into registered memory, unless it was received in place. */
 static void place_put(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
     struct rawe_engine *engine = conn->engine;

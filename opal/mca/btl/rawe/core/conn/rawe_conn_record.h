@@ -2,17 +2,17 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Access to registered memory. The initiator turns operations into requests, which replies
- * complete; the target serves requests. Control messages travel the same way.
+ * complete; the target serves requests. Control messages are records, too.
  */
 #ifndef RAWE_CONN_RECORD_H
 #define RAWE_CONN_RECORD_H
 
 #include "rawe_conn_state.h"
 
-/** Return the send of an operation: its request, or a PUT's data; `copies`: into a frame. */
+/** Return the send of an operation: request, or a PUT's data. `copies`: may be copied to a frame. */
 struct rawe_send *rawe_conn_begin_operation(struct rawe_operation *operation, bool copies);
 
-/** Begin an operation; `done` may be called at once. A PUT must be copyable. False: not taken. */
+/** Begin an operation; `done` may be called at once. A PUT must be copyable. False: not begun. */
 bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation, uint64_t now_ns);
 
 /** See rawe_peer_send_control. */
@@ -33,13 +33,12 @@ void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragm
 #define RAWE_HANDLE_ANY UINT32_MAX
 
 /**
- * A handle's memory goes away: make no reply refer to it. Replies unsent or awaiting
- * acknowledgement become refusals; an initiator that already has the data drops those as
- * duplicates.
+ * A handle's memory is about to be freed: let no reply refer to it. Unsent and unacknowledged
+ * replies become refusals; an initiator that already has the data drops those as duplicates.
  */
 void rawe_conn_serve_forget(struct rawe_engine *engine, uint32_t handle_index);
 
-/** Free the reply buffers. Our connections are closed; other engines may still send parts. */
+/** Free the reply buffers. Our connections are closed; other engines may still be sending parts. */
 void rawe_conn_serve_free(struct rawe_engine *engine);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Send path: a message is transmitted at once, held back so that others share its frame, or queued.
- * Queued messages become frames of the window, which go to the link.
+ * Send path. A message is transmitted at once, held back so that others can share its frame, or
+ * queued. Queued messages become frames in the send window, which are then handed to the link.
  */
 #ifndef RAWE_CONN_SEND_H
 #define RAWE_CONN_SEND_H
@@ -11,20 +11,20 @@
 #include "rawe_conn_tx.h"
 
 /**
- * What keeps a connection from sending a frame now. In the order of the values: of several reasons
- * the last one counts, and up to RAWE_BLOCKED_BY_PORT a frame may enter the window (may_enter).
+ * What keeps a connection from sending a frame now. If several reasons apply, the highest value is
+ * reported. Up to RAWE_BLOCKED_BY_PORT, a frame may still enter the window (may_enter).
  */
 enum rawe_blocked_by {
     RAWE_BLOCKED_BY_NOTHING,
-    RAWE_BLOCKED_BY_PORT,       /**< our port's queue is full: a frame may only enter the window */
+    RAWE_BLOCKED_BY_PORT,       /**< our port's queue is full: frames may only enter the window */
     RAWE_BLOCKED_BY_WINDOW,     /**< all sequence numbers are in use */
     RAWE_BLOCKED_BY_CONGESTION, /**< the congestion window, or the pace after losses */
-    RAWE_BLOCKED_BY_CREDIT,     /**< the peer's, which is not larger */
+    RAWE_BLOCKED_BY_CREDIT,     /**< the peer's credit, if no larger than that window */
     RAWE_BLOCKED_BY_PEER,       /**< it has not answered our CONNECT, has closed, or has failed */
     RAWE_BLOCKED_BY_COUNT
 };
 
-/** Return what keeps the next frame, or a batch that is long enough to be sent, from the link. */
+/** Return what keeps the next frame, or a batch worth sending, from being transmitted. */
 static inline enum rawe_blocked_by rawe_conn_blocked_by(const struct rawe_conn *conn)
 {
     if (conn->handshake.state != RAWE_CONN_OPEN) {
@@ -44,7 +44,7 @@ static inline enum rawe_blocked_by rawe_conn_blocked_by(const struct rawe_conn *
 /** Return true if a record with `data_bytes` of data would join others in a held-back frame. */
 bool rawe_conn_record_joins(const struct rawe_conn *conn, size_t data_bytes);
 
-/** Return the largest payload that fits both a large frame's buffer and a frame to this peer. */
+/** Return the largest payload that fits both a large frame buffer and the path to this peer. */
 static inline uint32_t rawe_conn_coalesce_limit(const struct rawe_conn *conn)
 {
     uint32_t buffer_bytes = (uint32_t)conn->engine->frames.large_bytes;
@@ -52,10 +52,10 @@ static inline uint32_t rawe_conn_coalesce_limit(const struct rawe_conn *conn)
                                                        : buffer_bytes;
 }
 
-/** From this many messages in a frame, coalescing was measured to take less time than batches. */
+/** With this many messages per frame or more, coalescing was measured to be faster than batches. */
 #define RAWE_CONN_WELL_COALESCED 3u
 
-/** Return true if so few messages of this length share a frame that a batch suits them better. */
+/** Return true if too few messages of this length fit a frame, so that a batch is faster. */
 static inline bool rawe_conn_coalesce_poor(const struct rawe_conn *conn, size_t data_bytes)
 {
     return RAWE_CONN_WELL_COALESCED * (data_bytes + RAWE_FRAGMENT_MESSAGE_BYTES) >
@@ -64,16 +64,16 @@ static inline bool rawe_conn_coalesce_poor(const struct rawe_conn *conn, size_t 
 
 /**
  * Send a message of at most copy_max_bytes and one frame, by copying it. BUSY: use rawe_conn_send.
- * The clock is read only once the frame has been sent, and not at all if the message joins a
- * held-back frame.
+ * The clock is read after transmission, or before it if the port is full, the connection is not
+ * open, or a held-back frame must be sent first. A message that is held back does not read it.
  */
 enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const void *first,
                                      size_t first_bytes, const void *second, size_t second_bytes);
 
 /**
- * Send a record by copying its one piece of data. RAWE_STATUS_DONE: it is in a frame, and `send` is
- * free again; that of a PUT stays in use until `done`, when the peer has the data.
- * RAWE_STATUS_BUSY: no room now; use rawe_conn_send with `copies` set, whose `done` then means that
+ * Send a record by copying its single piece of data. RAWE_STATUS_DONE: it is in a frame, and `send`
+ * may be reused, except that a PUT's stays in use until `done`, when the peer has the data.
+ * RAWE_STATUS_BUSY: no room now; use rawe_conn_send with `copies` set, for which `done` means that
  * the record was copied (except for a PUT).
  */
 enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send *send,
@@ -93,7 +93,7 @@ static inline void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send
     }
 }
 
-/** Frame and transmit as much as window, credit and link allow; unless `all`, full batches only. */
+/** Frame and transmit what window, credit and link allow; full batches only, unless `all`. */
 void rawe_conn_output(struct rawe_conn *conn, bool all, uint64_t now_ns);
 
 /** Send the held-back frame, if any. */

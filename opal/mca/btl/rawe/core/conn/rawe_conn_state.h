@@ -38,7 +38,7 @@ enum rawe_batch_state {
 
 /**
  * Sending. The comment above each part of this and the following structs names the module that
- * writes it (test/lint). What every message touches comes first.
+ * writes it (test/lint). The fields used for every message come first.
  */
 struct rawe_conn_tx {
     /* objects, each written by its own functions */
@@ -51,22 +51,22 @@ struct rawe_conn_tx {
     uint32_t ack_requested;    /**< frames before this one have asked for an acknowledgement */
     bool wants_credit;         /**< something could not be sent for lack of credit */
     bool reported_more;        /**< the newest frame said that there is more to send */
-    uint8_t credit_refusals;   /**< answers without credit since something was last acknowledged */
-    uint64_t credit_wanted_ns; /**< since when there was something to send, without credit */
+    uint8_t credit_refusals;   /**< answers without credit since the last new acknowledgement */
+    uint64_t credit_wanted_ns; /**< since when data has been waiting for credit */
     uint64_t no_credit_ns;     /**< when the peer last refused frames that had arrived; 0: never */
 
     /* objects */
     struct rawe_order_member ordered; /**< among the connections to the process */
 
     /* rawe_balance.c */
-    /** Queue more when nothing is queued; true if something was. NULL: there is never more. */
+    /** Called when the queue is empty: queue more. True: something was queued. May be NULL. */
     bool (*refill)(struct rawe_conn *conn);
 
     /* rawe_conn_batch.c: slices */
-    uint32_t slices_of;    /**< number of the frame that the link has taken a part of... */
+    uint32_t slices_of;    /**< number of the frame that was accepted in part by the link... */
     uint16_t slices_bytes; /**< ... and the length of that part; 0: none */
 
-    /* objects: what losses are told by */
+    /* objects: loss detection */
     struct rawe_rtt rtt;
     struct rawe_reorder reorder;
 };
@@ -76,13 +76,13 @@ struct rawe_conn_rx {
     /* objects, each written by its own functions */
     struct rawe_recvwin window;
     struct rawe_reassembly reassembly;
-    struct rawe_sliced *sliced;       /**< a frame that comes in slices; allocated with the first */
+    struct rawe_sliced *sliced;       /**< a frame received in slices; allocated on first use */
     struct rawe_credit_member credit; /**< its share of the credit that we advertise */
     struct rawe_grants_member grant;  /**< ... while several peers have more to send */
-    struct rawe_link owing; /**< delayed acknowledgements: in the engine's list, or in none */
+    struct rawe_link owing; /**< for delayed acknowledgements: in the engine's list, or in none */
 };
 
-/** Where frames go, and what is known of the way and of the peer at its end. */
+/** Where frames are sent, and what is known about the path and the peer. */
 struct rawe_conn_path {
     /* rawe_conn_path.c: routes */
     uint8_t eth_header[RAWE_ETH_HEADER_BYTES];
@@ -90,47 +90,47 @@ struct rawe_conn_path {
     uint32_t peer_key;
     uint32_t payload_max_bytes;    /**< what both ends accept and the path carries */
     uint32_t accepted_max_bytes;   /**< what both ends accept */
-    struct rawe_engine *via;       /**< whose port sends our frames */
-    struct rawe_engine *into;      /**< whose port receives the peer's frames */
+    struct rawe_engine *via;       /**< its port sends our frames */
+    struct rawe_engine *into;      /**< its port receives the peer's frames */
     struct rawe_engine *predicted; /**< both of these on the preferred route; NULL on another */
     struct rawe_route *preferred;
     struct rawe_route *route; /**< the one in use */
     struct rawe_route *back;  /**< the one that the peer uses: answers take it */
-    uint64_t route_since_ns;  /**< since when `route` is used */
+    uint64_t route_since_ns;  /**< since when `route` has been used */
 
     /* rawe_conn_batch.c: whether batches pass */
     uint8_t batch;             /**< enum rawe_batch_state */
-    uint8_t batch_failures;    /**< how often batches were found not to pass */
-    uint8_t batches_lost;      /**< in a row, whole and twice each */
-    uint32_t plain_answers;    /**< this many probes in a row had only a plain answer... */
-    uint64_t plain_since_ns;   /**< ... since then */
-    uint64_t batch_verdict_ns; /**< when batches were found to pass, or not to */
+    uint8_t batch_failures;    /**< how often batches were found to fail */
+    uint8_t batches_lost;      /**< how many in a row were lost whole, twice each */
+    uint32_t plain_answers;    /**< how many probes in a row had only a plain answer... */
+    uint64_t plain_since_ns;   /**< ... and since when */
+    uint64_t batch_verdict_ns; /**< when batches were found to pass or to fail */
 
     /* objects, each written by its own functions */
     struct rawe_liveness liveness;
 };
 
-/** How far the two processes are in MPI_Finalize: the drawing in rawe_conn_end.h. */
+/** How far the two processes have got in MPI_Finalize; drawn in rawe_conn_end.h. */
 enum rawe_end_state {
     RAWE_END_NONE,           /**< neither finalizes */
-    RAWE_END_ANNOUNCING,     /**< ours does, and asks until the peer knows */
+    RAWE_END_ANNOUNCING,     /**< ours does, and probes until the peer knows */
     RAWE_END_ANNOUNCED,      /**< ours does, and the peer knows */
     RAWE_END_PEER,           /**< the peer's does */
-    RAWE_END_BOTH,           /**< both do, and ours asks until the peer knows */
+    RAWE_END_BOTH,           /**< both do, and ours probes until the peer knows */
     RAWE_END_BOTH_ANNOUNCED, /**< both do, and know */
 };
 
-/** What the peer says of the connection, which is believed later: also drawn there. */
+/** What the peer says about the connection; we believe it later. Drawn there as well. */
 enum rawe_disowned {
-    RAWE_DISOWNED_NOT,      /**< nothing, or it has said something else since */
-    RAWE_DISOWNED_ENDED,    /**< it has ended it, or knows none */
-    RAWE_DISOWNED_GIVEN_UP, /**< it has ended it because it has given us up */
+    RAWE_DISOWNED_NOT,      /**< nothing, or it has sent other frames since */
+    RAWE_DISOWNED_ENDED,    /**< it has ended the connection, or does not know it */
+    RAWE_DISOWNED_GIVEN_UP, /**< it has ended the connection because it has given us up */
 };
 
 /** The end of a connection. */
 struct rawe_conn_end {
     /* rawe_conn_end.c */
-    uint32_t announced_from; /**< probes with this number or a later one say that we finalize */
+    uint32_t announced_from; /**< probes from this number on say that we finalize */
     uint8_t state;           /**< enum rawe_end_state */
     uint8_t disowned;        /**< enum rawe_disowned */
     bool lost;               /**< the peer ended it with our data missing; not reported yet */
@@ -139,7 +139,7 @@ struct rawe_conn_end {
     uint64_t asked_ns;       /**< time of that call */
     uint64_t silent_ns;      /**< how long the peer was silent while we ran... */
     uint64_t stuck_ns;       /**< ... and how long nothing was acknowledged */
-    uint64_t disowned_ns;    /**< since when the peer disowns it */
+    uint64_t disowned_ns;    /**< since when the peer has disowned it */
 };
 
 /** A connection. */
@@ -181,14 +181,14 @@ static inline bool rawe_conn_drained(const struct rawe_conn *conn)
            (rawe_conn_idle(conn) && conn->tx.window.held == NULL);
 }
 
-/** Return true while the peer is asked whether it knows that we finalize, or disowns it. */
+/** Return true while we probe to learn if the peer knows that we finalize, or disowns this. */
 static inline bool rawe_conn_end_asks(const struct rawe_conn_end *end)
 {
     return end->state == RAWE_END_ANNOUNCING || end->state == RAWE_END_BOTH ||
            end->disowned != RAWE_DISOWNED_NOT;
 }
 
-/** Return true if a message may complete before it is sent: only if it leaves without the owner. */
+/** Return true if messages may complete before they are sent: frames leave without the owner. */
 static inline bool rawe_conn_may_hold_back(const struct rawe_conn *conn)
 {
     return conn->engine->config.coalesce_from_frames != 0;

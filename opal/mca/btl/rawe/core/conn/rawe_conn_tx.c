@@ -8,12 +8,12 @@
 /* ---- the peer's credit ---- */
 
 /**
- * Intervals between requests for credit double, as with TCP's zero-window probes (RFC 9293 section
- * 3.8.6.1). The peer reports credit unasked: requests only make up for lost reports.
+ * The interval between requests for credit doubles, as with TCP's zero-window probes (RFC 9293
+ * section 3.8.6.1). The peer reports credit unasked, so requests only make up for lost reports.
  */
 #define CREDIT_INTERVAL_MOST_NS 100000000ull
 #define CREDIT_DOUBLINGS_MAX 16u
-/** More doublings if the peer knows that we wait: a thousand senders' requests fill its link. */
+/** More doublings if the peer knows that we wait: requests of a thousand senders fill its link. */
 #define CREDIT_DOUBLINGS_REPORTED 4u
 
 void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns)
@@ -63,12 +63,12 @@ void rawe_conn_credit_reset(struct rawe_conn *conn)
 
 /* ---- entering frames into the send window, and requesting acknowledgements in time ---- */
 
-/** Even in a small window, not every frame requests an acknowledgement. */
+/** Fewest frames between requests: even in a small window, not every frame has one. */
 #define REQUEST_LEAST_FRAMES 2u
 
 /*
- * Request an acknowledgement with each quarter of the window, so that it slides in time, but not
- * while half of it is free. If more is queued, count a whole batch: it may fill a small window.
+ * Request an acknowledgement for each quarter of the window, so that it slides in time, but not
+ * while half of it is free. If more is queued, count all of a batch: it may fill a small window.
  */
 void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
@@ -178,7 +178,7 @@ void rawe_conn_go_on_all(const struct rawe_conn *conn)
 
 /* ---- completing sends ---- */
 
-/** Complete replies, which are the engine's own, even if the owner is away. Returns the others. */
+/** Complete replies even if the owner is away: they are the engine's own. Returns other sends. */
 static struct rawe_send *complete_replies(struct rawe_send *list, enum rawe_status status)
 {
     struct rawe_sends rest = {NULL};
@@ -233,7 +233,7 @@ struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t ackn
     while (rawe_sequence_before(conn->tx.window.una, acknowledgement)) {
         const struct rawe_txframe *oldest = conn->tx.window.oldest;
         if (rawe_sequence_before(acknowledgement, oldest->sequence + oldest->segments)) {
-            break; /* some of the batch has not arrived */
+            break; /* part of the batch has not arrived */
         }
         rawe_conn_release(conn, rawe_sendwin_remove(&conn->tx.window), &complete);
     }

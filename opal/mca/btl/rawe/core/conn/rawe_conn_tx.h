@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The sending half of a connection: the peer's credit, frames on their way into and out of the send
- * window, the order of messages, and the completion of sends.
+ * The sending half of a connection: the peer's credit, frames entering and leaving the send window,
+ * the order of messages, and the completion of sends.
  */
 #ifndef RAWE_CONN_TX_H
 #define RAWE_CONN_TX_H
@@ -11,11 +11,11 @@
 
 /* ---- the peer's credit ---- */
 
-/** Sends wait without credit, and nothing is in flight: probe for it, unless one was just sent. */
+/** Sends wait for credit and nothing is in flight: probe for credit, unless we just did. */
 void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns);
 /** Slow path of rawe_conn_note_credit. */
 void rawe_conn_note_no_credit(struct rawe_conn_tx *tx, bool answers, bool refused, uint64_t now_ns);
-/** Take the peer's credit. `answers`: to a probe; `progress`: it acknowledges something new. */
+/** Note the peer's credit. `answers`: a probe; `progress`: it acknowledges something new. */
 static inline void rawe_conn_note_credit(struct rawe_conn_tx *tx, uint32_t credit, bool answers,
                                          bool refused, bool progress, uint64_t now_ns)
 {
@@ -34,7 +34,7 @@ static inline void rawe_conn_revoke_credit(struct rawe_conn_tx *tx)
 {
     tx->peer_credit = 0;
 }
-/** Nothing waits for credit any more. */
+/** Note that nothing waits for credit any more. */
 static inline void rawe_conn_want_no_credit(struct rawe_conn_tx *tx)
 {
     tx->wants_credit = false;
@@ -68,9 +68,9 @@ static inline bool rawe_conn_was_refused(const struct rawe_conn_tx *tx,
 {
     return rawe_txframe_sent_ns(frame) <= tx->no_credit_ns;
 }
-/** Give a frame the next sequence numbers. It is WAITING until the link has taken it. */
+/** Give a frame the next sequence numbers. It is WAITING until the link has accepted it. */
 void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame);
-/** Build the header of a frame's segments from `index` on; `count` frames leave together. */
+/** Build the header of a frame's segments from `index` on; `count` frames are sent together. */
 static inline struct rawe_header rawe_conn_header(struct rawe_conn *conn,
                                                   const struct rawe_txframe *frame, uint32_t index,
                                                   uint32_t count, size_t payload_bytes)
@@ -93,12 +93,12 @@ static inline struct rawe_header rawe_conn_header(struct rawe_conn *conn,
     };
 }
 /**
- * Write headers and checksum of a plain frame, the last of `count` that leave together, and describe
- * it to the link.
+ * Write headers and checksum of a plain frame, the last of `count` that are sent together, and
+ * describe it for the link.
  */
 void rawe_conn_finish_frame(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t count,
                             struct rawe_frame *view);
-/** The link has taken segments of a frame in the window. */
+/** The link has accepted segments of a frame in the window. */
 static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *frame,
                                   uint64_t segments, uint64_t now_ns)
 {
@@ -118,11 +118,11 @@ static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *f
     rawe_sendwin_sent(&conn->tx.window, frame, segments, now_ns > newest_ns ? now_ns : newest_ns);
 }
 
-/* ---- order over the connections to a process: send/rawe_order.h ---- */
+/* ---- message order across the connections to a process: send/rawe_order.h ---- */
 
 /** Slow path of rawe_conn_must_wait. */
 bool rawe_conn_limit_reached(const struct rawe_conn *conn, uint64_t number);
-/** Return true if a message must wait for earlier ones to the process; they wake the connection. */
+/** Return true if a message must wait for earlier ones to the process, which then wake us. */
 static inline bool rawe_conn_must_wait(const struct rawe_conn *conn, uint64_t number)
 {
     return !rawe_order_allows(conn->tx.ordered.order, number) &&
@@ -130,7 +130,7 @@ static inline bool rawe_conn_must_wait(const struct rawe_conn *conn, uint64_t nu
 }
 /** Slow path of rawe_conn_note_progress. */
 void rawe_conn_go_on_all(const struct rawe_conn *conn);
-/** Messages have been acknowledged or given up: others to the process may be sent now. */
+/** Messages have been acknowledged or abandoned: let others to the process be sent. */
 static inline void rawe_conn_note_progress(const struct rawe_conn *conn)
 {
     if (__builtin_expect(conn->tx.ordered.order->waits, 0)) {
@@ -140,15 +140,15 @@ static inline void rawe_conn_note_progress(const struct rawe_conn *conn)
 
 /* ---- completing sends ---- */
 
-/** Call `done` of each send. It may send again, so the connection must be consistent here. */
+/** Call each send's `done`, which may send again: the connection must be in a consistent state. */
 void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list,
                         enum rawe_status status);
 /** Free a frame that has left the window. Appends the sends that it completes. */
 void rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame,
                        struct rawe_sends *complete);
-/** Release the frames wholly before `acknowledgement`. Returns the sends that they complete. */
+/** Release frames wholly before `acknowledgement`. Returns the sends that are now complete. */
 struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t acknowledgement);
-/** Empty the window, and the queue if `queue_too`. Returns the sends, still to be completed. */
+/** Empty the window, and the queue if `queue_too`. Returns the sends, which are not completed. */
 struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too);
 
 #endif

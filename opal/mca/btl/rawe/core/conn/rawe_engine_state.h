@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * State of an engine: all that the connections of an interface share.
+ * State of an engine, shared by all connections of an interface.
  */
 #ifndef RAWE_ENGINE_STATE_H
 #define RAWE_ENGINE_STATE_H
@@ -30,7 +30,7 @@ struct rawe_conn;
 struct rawe_serving {
     struct rawe_link used, free;
     unsigned free_count, count; /**< `count`: used and free */
-    unsigned reserved;          /**< of the free ones: for accepted requests not served yet */
+    unsigned reserved;          /**< free ones set aside for accepted, unserved requests */
 };
 
 struct rawe_callbacks {
@@ -44,23 +44,23 @@ struct rawe_callbacks {
     struct rawe_conn *(*accept)(void *context, const struct rawe_connect *from,
                                 const uint8_t source_mac[RAWE_MAC_BYTES]);
     /**
-     * A CONNECT or PROBE came from an address to which no route of the connection leads. If it is
+     * A CONNECT or PROBE came from an address that no route of the connection leads to. If it is
      * another interface of the process, the callee may add a route (rawe_peer_init,
-     * rawe_peer_join). If it is an interface whose address has changed, and which answers there,
-     * the route may follow (rawe_peer_set_mac), now or when the peer repeats the frame. It must not
-     * call anything else of the engine. Also called while the engine defers. May be NULL.
+     * rawe_peer_join). If it is the new address of a known interface, and the interface answers
+     * there, the callee may update the route (rawe_peer_set_mac), now or when the peer repeats the
+     * frame. No other engine calls are allowed. Also called while the engine defers. May be NULL.
      */
     void (*unknown_source)(void *context, const struct rawe_conn *conn,
                            const struct rawe_connect *from,
                            const uint8_t source_mac[RAWE_MAC_BYTES]);
     /**
-     * The peer owes an answer: find out whether it is alive (rawe_liveness_alive). Called with each
-     * probe from the third on, and also while the engine defers, when `silent_ns` does not grow.
+     * The peer owes an answer: find out whether it is alive (rawe_liveness_alive). Called with the
+     * third and each further probe, even while the engine defers: `silent_ns` does not grow then.
      */
     void (*silent)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
     /**
-     * Probes are answered, but the oldest frame has not arrived for `stalled_ns`, however often it
-     * was sent. Find out whether the path still carries its length (if not,
+     * Probes are answered, but the oldest frame, although retransmitted, has not arrived for
+     * `stalled_ns`. Find out whether the path still carries its length (if not, call
      * rawe_peer_set_payload_max), and whether the process is in MPI (if not, rawe_liveness_alive).
      * Called with each further probe. May be NULL.
      */
@@ -69,21 +69,20 @@ struct rawe_callbacks {
     void (*lossy)(void *context, const struct rawe_conn *conn);
     /** The connection has failed: silent or stalled for peer_timeout. Its sends fail afterwards. */
     void (*failed)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
-    /** The peer has given us up: as `failed`. Not while the engine defers or when it finalizes. */
+    /** Like `failed`, but the peer gave us up. Not called while the engine defers or finalizes. */
     void (*given_up)(void *context, struct rawe_conn *conn);
     /**
-     * The peer ended the connection and may lack data, including copied messages. The sends fail
-     * after this call. Not called if the peer finalizes. May be NULL.
+     * The peer ended the connection and may not have all data, including copied messages. The sends
+     * fail after this call. Not called if the peer finalizes. May be NULL.
      */
     void (*lost)(void *context, struct rawe_conn *conn);
     /**
-     * A control message of the peer's owner, see rawe_peer_send_control. Called at once, even while
-     * the engine defers or finalizes. It must not close the connection. NULL: control messages are
-     * dropped.
+     * A control message arrived (rawe_peer_send_control). Called at once, even while the engine
+     * defers or finalizes. It must not close the connection. NULL: control messages are dropped.
      */
     void (*control)(void *context, struct rawe_conn *conn, uint64_t channel, const uint8_t *data,
                     size_t len_bytes);
-    /** Send a long reply over bulk lanes; false: not taken. NULL: it goes back as requested. */
+    /** Send a long reply over bulk lanes. False or NULL: it goes over the request's connection. */
     bool (*long_reply)(void *context, struct rawe_conn *conn, struct rawe_send *send);
 };
 
@@ -98,42 +97,42 @@ struct rawe_engine_config {
     uint32_t window_frames;        /**< 16 to RAWE_WINDOW_FRAMES_MAX, a power of two */
     uint32_t receive_frames;       /**< capacity of the receive ring, in frames */
     uint32_t copy_max_bytes;       /**< messages up to this length are copied when sent */
-    uint32_t coalesce_from_frames; /**< in flight, from which short messages coalesce; 0: never */
+    uint32_t coalesce_from_frames; /**< coalesce with this many frames in flight; 0: never */
     uint32_t frames_limit;         /**< frames kept for retransmission, over all connections */
-    uint32_t deferred_max_bytes;   /**< memory of a deferral of its own, see `deferral` */
+    uint32_t deferred_max_bytes;   /**< memory limit of its own deferral; see `deferral` */
     uint64_t ack_delay_ns;         /**< how long an acknowledgement waits for a frame to carry it */
-    struct rawe_liveness_limits liveness; /**< probe_most_ns is peer_timeout_ns / 4 at most */
-    uint64_t reorder_ns;                  /**< frames may overtake each other by this much */
+    struct rawe_liveness_limits liveness; /**< probe_most_ns is at most peer_timeout_ns / 4 */
+    uint64_t reorder_ns;                  /**< by how much frames may overtake each other */
     uint64_t inflow_bytes;       /**< buffer of our switch port; 0: no limit (rawe_pull.h) */
     struct rawe_pull_host *host; /**< shared with processes of this host; NULL: none */
-    unsigned host_index;         /**< of this process in it */
+    unsigned host_index;         /**< index of this process in it */
     const struct rawe_cc_type *congestion; /**< NULL: the default */
     uint32_t link_mbps;                    /**< rate of the interface's link; 0: not known */
     /** Memory that peers may access, over any interface: shared by the process's engines. */
     struct rawe_handle_table *handles;
     /** Connections by id, of all the process's engines (rawe_route.h). NULL: its own table. */
     struct rawe_conn_table *table;
-    /** What waits for the owner's return, shared like the table. NULL: a deferral of its own. */
+    /** Holds deliveries until the owner returns; shared like the table. NULL: its own deferral. */
     struct rawe_deferral *deferral;
     uint64_t streak_ns; /**< messages this close form a streak, see rawe_peer.c; 0: none do */
-    /** The current time. Read for batches, and for a copied message once its frame is sent. */
+    /** The current time. Read while batches are sent, on arrivals, and for copied messages. */
     uint64_t (*clock_ns)(void *context);
     /** The clock of rawe_engine_arriving. NULL: arrival times are not known. */
     uint64_t (*arrival_clock_ns)(void *context);
     void *clock_context;     /**< of both clocks */
     uint32_t first_sequence; /**< 0, or where numbers begin in tests */
-    uint32_t overtaken_most; /**< 0: RAWE_ORDER_MOST, or less for tests */
+    uint32_t overtaken_most; /**< 0: RAWE_ORDER_MOST; tests set less */
 };
 
-/** How batches of the bulk lane are sent and received, as far as the link determines it. */
+/** Properties of the link for sending and receiving batches on the bulk lane. */
 struct rawe_batches {
     struct rawe_batch_output output; /**< transmit is NULL if the link cannot send any */
     uint32_t bytes_max;              /**< data of one batch; 0: no batches */
-    uint32_t overhead_bytes;         /**< bytes that the link puts in front of the batch header */
+    uint32_t overhead_bytes;         /**< bytes that the link prepends to the batch header */
     uint32_t receive_frames;         /**< capacity of our own receive queue, in frames */
 };
 
-/** State of an engine that its connections share. */
+/** State of an engine, shared by its connections. */
 struct rawe_engine {
     struct rawe_engine_config config;
     struct rawe_callbacks callbacks;
@@ -152,23 +151,23 @@ struct rawe_engine {
     struct rawe_serving serving;            /**< replies to the peers' operations */
     enum rawe_refusal put_refusal;          /**< for the first PUT that was refused */
     bool finalizing;                        /**< see rawe_engine_finalizing */
-    bool no_carrier;                        /**< our interface has none: see rawe_failover.h */
+    bool no_carrier;                        /**< our interface has no carrier: rawe_failover.h */
     struct rawe_conn_table *table;          /**< the process's, or our own */
     struct rawe_conn_table own_table;
     uint32_t connections;  /**< ours in the table */
     struct rawe_pull pull; /**< what peers may have in flight to us */
-    uint64_t now_ns;       /**< newest time given in */
+    uint64_t now_ns;       /**< newest time passed in */
     uint64_t arrived_ns;   /**< arrival of what is being received, by arrival_clock_ns; 0: unset */
-    uint64_t incarnation;  /**< of the connection opened last */
+    uint64_t incarnation;  /**< that of the newest connection */
     /** Connections with an acknowledgement or frames to send, oldest first. */
     struct rawe_link pending;
-    /** The rest of the list that rawe_engine_flush is working on. */
+    /** The unprocessed part of the list that rawe_engine_flush is working on. */
     struct rawe_link flushing;
     bool link_full;    /**< `output` has refused a frame since the last flush began */
     bool batches_full; /**< `batches.output` has refused one since the last flush began */
     /** Connections that owe, or owed, a delayed acknowledgement, earliest deadline first. */
     struct rawe_link owing;
-    struct rawe_timer owing_timer; /**< expires at its deadline */
+    struct rawe_timer owing_timer; /**< expires at the earliest of these deadlines */
     uint64_t probes_passed_on;     /**< PROBEs received for connections of other engines */
 };
 
@@ -178,7 +177,7 @@ static inline uint64_t rawe_engine_clock_ns(const struct rawe_engine *engine)
     return engine->config.clock_ns(engine->config.clock_context);
 }
 
-/** Advance the engine's time, never back: a frame sent later must not look older, and lost. */
+/** Advance the engine's time, never back: a frame sent later must not look older and thus lost. */
 static inline uint64_t rawe_engine_time(struct rawe_engine *engine, uint64_t now_ns)
 {
     engine->now_ns = now_ns > engine->now_ns ? now_ns : engine->now_ns;
@@ -186,9 +185,9 @@ static inline uint64_t rawe_engine_time(struct rawe_engine *engine, uint64_t now
 }
 
 /**
- * A turn transmits at most one batch after this time. Where a system call takes as long as the
- * wire, the link is never full, and each acknowledgement that arrives meanwhile makes room for more
- * frames: for up to 9 ms nothing else was received, and the other direction's data waited.
+ * After this time, a turn transmits at most one more batch. Where a system call takes as long as
+ * the wire, the link never fills, and each acknowledgement that arrives meanwhile makes room for
+ * more frames: without a limit, nothing else was received for up to 9 ms.
  */
 #define RAWE_TURN_NS 200000u
 
@@ -197,10 +196,10 @@ static inline bool rawe_engine_turn_is_long(const struct rawe_engine *engine)
     return rawe_engine_clock_ns(engine) - engine->now_ns > RAWE_TURN_NS;
 }
 
-/** Link bytes per frame beside its payload: headers, check sequence, gap. */
+/** Overhead of a frame on the wire: headers, check sequence, gap. */
 #define RAWE_FRAME_WIRE_BYTES 62u
 
-/** Link bytes per frame of a batch beside its data: headers, check sequence, gap. */
+/** Overhead of each frame of a batch on the wire: headers, check sequence, gap. */
 #define RAWE_BATCH_WIRE_BYTES 118u
 
 /** Return when the frame being received arrived at this host. */
@@ -212,7 +211,7 @@ static inline uint64_t rawe_engine_arrival_ns(const struct rawe_engine *engine)
     uint64_t now_ns = engine->config.arrival_clock_ns(engine->config.clock_context);
     uint64_t waited_ns = now_ns > engine->arrived_ns ? now_ns - engine->arrived_ns : 0;
     uint64_t clock_ns = rawe_engine_clock_ns(engine);
-    /* That clock can be set, forward as well. */
+    /* The arrival clock can be set, even forward. */
     return waited_ns < clock_ns ? clock_ns - waited_ns : clock_ns;
 }
 

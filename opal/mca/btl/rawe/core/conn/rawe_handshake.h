@@ -1,15 +1,15 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Handshake: the states of a connection, and the meaning of a CONNECT frame in each.
+ * Handshake: the states of a connection, and the meaning of a CONNECT frame in each of them.
  *
  *   IDLE ──send, or CONNECT from peer──> CONNECTING ──reply──> OPEN ──CLOSE──> PEER_CLOSED
  *                                            │                   │                  │
  *                                            └─> FAILED <─silence┘  send: CONNECTING <┘
  *
- * Each side connects on its own: only a reply to its own CONNECT tells it the peer's connection id.
- * The reply carries the requester's connection id, whose generation proves that the reply is not a
- * late one. The incarnation grows with every connection that a process opens to a peer.
+ * Each side connects on its own: it learns the peer's connection id only from the reply to its own
+ * CONNECT. The reply carries the requester's connection id, whose generation proves that the reply
+ * is not a late one. The incarnation grows with every connection that a process opens to a peer.
  */
 #ifndef RAWE_HANDSHAKE_H
 #define RAWE_HANDSHAKE_H
@@ -21,7 +21,7 @@ enum rawe_conn_state {
     RAWE_CONN_IDLE,       /**< known, never used */
     RAWE_CONN_CONNECTING, /**< has asked the peer for its connection id */
     RAWE_CONN_OPEN,
-    RAWE_CONN_PEER_CLOSED, /**< the peer closed it in good order */
+    RAWE_CONN_PEER_CLOSED, /**< the peer closed it in an orderly way */
     RAWE_CONN_FAILED,      /**< the peer was silent for too long, or the owner has closed it */
 };
 
@@ -37,12 +37,12 @@ struct rawe_handshake {
 enum rawe_handshake_verdict {
     RAWE_HANDSHAKE_DROP, /**< late, or the connection has failed: ignore the frame */
     RAWE_HANDSHAKE_SAME, /**< the known incarnation, or the first one: answer it */
-    /** The peer has reopened it; its CLOSE may be lost. Abandon, restart, then answer. */
+    /** The peer has reopened it; its CLOSE may have been lost. Abandon, restart, then answer. */
     RAWE_HANDSHAKE_RESTART,
     /**
-     * The peer restarted while we were connecting: renew the id, which late frames of its old life
-     * carry. Nothing was sent, so our incarnation stays: a new one would make the peer restart as
-     * well.
+     * The peer restarted while we were connecting: renew the id, because late frames from its old
+     * life carry it. Nothing was sent, so keep our incarnation: a new one would make the peer
+     * restart as well.
      */
     RAWE_HANDSHAKE_RENEW_ID,
 };
@@ -54,14 +54,14 @@ enum rawe_handshake_verdict rawe_handshake_judge(struct rawe_handshake *handshak
 /** Take the peer's id from a reply. Returns true if that makes the connection OPEN. */
 bool rawe_handshake_reply(struct rawe_handshake *handshake, uint32_t peer_id);
 
-/** Enter a state of the drawing above, for any reason but the peer's CONNECT. */
+/** Enter a state of the drawing above, for any reason except the peer's CONNECT. */
 static inline void rawe_handshake_enter(struct rawe_handshake *handshake,
                                         enum rawe_conn_state state)
 {
     handshake->state = (uint8_t)state;
 }
 
-/** Begin a life: the peer's frames must carry this id, and the peer's id is not known yet. */
+/** Begin a life: the peer's frames must carry this id. The peer's own id is not known yet. */
 static inline void rawe_handshake_begin(struct rawe_handshake *handshake, uint32_t local_id,
                                         uint64_t incarnation)
 {
@@ -70,7 +70,7 @@ static inline void rawe_handshake_begin(struct rawe_handshake *handshake, uint32
     handshake->peer_id = 0;
 }
 
-/** Return true in the states in which frames of the peer are accepted. */
+/** Return true if frames from the peer are accepted in this state. */
 static inline bool rawe_handshake_receives(const struct rawe_handshake *handshake)
 {
     return handshake->state == RAWE_CONN_OPEN || handshake->state == RAWE_CONN_CONNECTING;

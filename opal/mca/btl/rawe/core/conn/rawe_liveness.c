@@ -6,16 +6,16 @@
 
 #include "base/rawe_wire.h"
 
-/** Longest wait for a first probe: a rank that computed leaves huge RTT samples. */
+/** Longest wait before the first probe: a rank that computed has produced huge RTT samples. */
 #define FIRST_PROBE_MOST_NS 10000000ull
 
 /** Unanswered probes before the peer's life is in doubt. */
 #define DOUBT_PROBES 3u
 
-/** While our process runs, answered probes follow each other faster than this. */
+/** While our process runs, answered probes are closer together than this. */
 #define OWN_PAUSE_NS 100000000ull
 
-/** More doublings than any limit needs. */
+/** More doublings than any limit on the interval needs. */
 #define DOUBLINGS_MAX 16u
 
 uint64_t rawe_liveness_interval_ns(const struct rawe_liveness *liveness)

@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Liveness of a peer as one connection sees it: when to send a tail-loss probe (RFC 8985 section
- * 7), how long the peer has been silent, when to give it up. While an answer is owed, probes are
- * sent at intervals that double up to a limit. A peer that owes nothing is probed regularly where
- * its death matters.
+ * Liveness of a peer as seen by one connection: when to send a tail-loss probe (RFC 8985 section
+ * 7), how long the peer has been silent, when to give it up. While it owes an answer, probes are
+ * sent at intervals that double up to a limit. A peer that owes nothing is probed regularly if its
+ * death matters.
  */
 #ifndef RAWE_LIVENESS_H
 #define RAWE_LIVENESS_H
@@ -14,12 +14,12 @@
 
 #include "send/rawe_loss.h"
 
-/** How many probes are remembered: the oldest, since answers come in order, and the newest. */
+/** How many probes are remembered: the oldest, because answers arrive in order, and the newest. */
 #define RAWE_LIVENESS_PROBES 8u
 
 /** The remembered probes, oldest first. */
 struct rawe_liveness_probes {
-    uint64_t sent_ns[RAWE_LIVENESS_PROBES]; /**< when they left */
+    uint64_t sent_ns[RAWE_LIVENESS_PROBES]; /**< when they were sent */
     uint32_t numbers[RAWE_LIVENESS_PROBES];
 };
 
@@ -33,23 +33,23 @@ struct rawe_liveness_limits {
 struct rawe_liveness {
     const struct rawe_rtt *rtt;                /**< the connection's */
     const struct rawe_liveness_limits *limits; /**< the engine's */
-    uint64_t probe_deadline_ns; /**< probe then, or check whether an answer is owed; 0: no */
+    uint64_t probe_deadline_ns; /**< when to probe, or to check if an answer is owed; 0: never */
     uint64_t waits_since_ns;    /**< since when an acknowledgement is owed; 0: none is */
-    uint64_t asked_ns;          /**< when we last probed or, with the link full, tried to */
+    uint64_t asked_ns;          /**< when we last probed, or tried to with the link full */
     uint64_t silent_since_ns;   /**< when the first unanswered probe was sent; 0: not silent */
     uint64_t stalled_since_ns; /**< since when probes are answered without `stalled_una` arriving */
     struct rawe_liveness_probes *probes; /**< NULL: none is remembered */
     uint32_t stalled_una;                /**< oldest frame in flight at the previous probe */
     uint32_t probe_number;               /**< of the newest probe, counted from 1; 0: none yet */
-    uint32_t probes_unanswered;          /**< since the peer was last heard */
+    uint32_t probes_unanswered;          /**< since we last heard from the peer */
     uint8_t probes_remembered;           /**< how many */
     bool idle_asked;                     /**< the owed answer is to a probe of an idle peer */
 };
 
-/** The interval before the round trip is known, in ns; also between CONNECTs. */
+/** Probe interval before the round trip is known, and interval between CONNECTs. */
 #define RAWE_LIVENESS_FIRST_INTERVAL_NS 1000000ull
 
-/** Initialize the liveness of a connection, all zero before. `rtt` and `limits` must outlive it. */
+/** Initialize zeroed memory as a connection's liveness. `rtt` and `limits` must outlive it. */
 static inline void rawe_liveness_init(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
                                       const struct rawe_liveness_limits *limits)
 {
@@ -57,7 +57,7 @@ static inline void rawe_liveness_init(struct rawe_liveness *liveness, const stru
     liveness->limits = limits;
 }
 
-/** Return how long to wait for an answer before the next probe. */
+/** Return how long to wait for an answer before sending the next probe. */
 uint64_t rawe_liveness_interval_ns(const struct rawe_liveness *liveness);
 
 /** The peer has acknowledged something or answered: end its silence. */
@@ -67,7 +67,7 @@ static inline void rawe_liveness_heard(struct rawe_liveness *liveness)
     liveness->silent_since_ns = 0;
 }
 
-/** Return true if a probe is unanswered and nothing else has been heard since. */
+/** Return true if a probe is unanswered and the peer has not been heard since. */
 static inline bool rawe_liveness_is_silent(const struct rawe_liveness *liveness)
 {
     return liveness->silent_since_ns != 0;
@@ -107,7 +107,7 @@ static inline void rawe_liveness_progress(struct rawe_liveness *liveness, bool m
     liveness->waits_since_ns = more ? now_ns : 0;
 }
 
-/** The deadline has passed: compute it from the newest frame, unless a probe is unanswered. */
+/** The deadline has passed: recompute it from the newest frame, unless a probe is unanswered. */
 static inline void rawe_liveness_correct(struct rawe_liveness *liveness, uint64_t interval_ns)
 {
     if (liveness->probes_unanswered == 0) {
@@ -135,7 +135,7 @@ static inline void rawe_liveness_connecting(struct rawe_liveness *liveness, uint
     rawe_liveness_spread(liveness, now_ns);
 }
 
-/** Return the round trip of an answered CONNECT; 0: repeated (Karn's rule), or we were away. */
+/** Return the round trip of an answered CONNECT; 0 if repeated (Karn's rule) or we were away. */
 static inline uint64_t rawe_liveness_connected_ns(const struct rawe_liveness *liveness,
                                                   uint64_t now_ns)
 {
@@ -147,7 +147,7 @@ static inline uint64_t rawe_liveness_connected_ns(const struct rawe_liveness *li
 /** Begin or end a life: nothing is owed, no probe is outstanding, no memory is used. */
 void rawe_liveness_reset(struct rawe_liveness *liveness);
 
-/** Note that an idle peer is probed (`due`). Returns true while it owes an answer to that. */
+/** Note, if `due`, that an idle peer is probed. Returns true while it owes an answer to that. */
 static inline bool rawe_liveness_ask_idle(struct rawe_liveness *liveness, bool due)
 {
     liveness->idle_asked = due || (liveness->idle_asked && liveness->probes_unanswered != 0);
@@ -168,19 +168,19 @@ enum rawe_liveness_verdict {
     RAWE_LIVENESS_GIVE_UP, /**< silent for the peer timeout */
 };
 
-/** A probe is due. Time in which we did not run, or were `deferring`, does not count as silence. */
+/** A probe is due. Time when we did not run, or were `deferring`, does not count as silence. */
 enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness, bool deferring,
                                                 uint64_t now_ns, uint64_t *silent_ns);
 
 /** Probe over another route from now on: the count restarts, the peer's silence continues. */
 void rawe_liveness_migrate(struct rawe_liveness *liveness, bool deferring, uint64_t now_ns);
 
-/** After this many transmissions, chance does not explain that the oldest frame has not arrived. */
+/** After this many transmissions, chance does not explain why the oldest frame is missing. */
 #define RAWE_LIVENESS_STALL_SENDINGS 4u
 
 /**
  * Return for how long the oldest frame in flight (number `una`, sent `sendings` times; 0: none) has
- * not arrived although probes are answered; 0: not stalled. Time in which we did not run, or the
+ * failed to arrive although probes are answered; 0: not stalled. Time when we did not run, or the
  * owner was outside MPI, does not count.
  */
 uint64_t rawe_liveness_stalled_ns(struct rawe_liveness *liveness, uint32_t una, unsigned sendings,
@@ -195,7 +195,7 @@ static inline uint32_t rawe_liveness_next_probe(const struct rawe_liveness *live
 /** Note that the next probe was sent. Without memory to remember it, its answer is ignored. */
 void rawe_liveness_probe_sent(struct rawe_liveness *liveness, uint64_t now_ns);
 
-/** Plan the next probe, after one was sent or tried. True: enough are unanswered for doubt. */
+/** Plan the next probe, after sending or trying to. True: enough are unanswered to cause doubt. */
 bool rawe_liveness_asked(struct rawe_liveness *liveness, uint64_t now_ns);
 
 /** Return when the answered probe (number untrusted) was sent, or 0. Forget all up to it. */

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Routes: the paths to another process, each from one of our interfaces to one of its. A connection
- * prefers one, and uses another while that is down (rawe_conn_path.h). The routes to a process form
- * a ring.
+ * Routes: the paths to another process, each from one of our interfaces to one of the process's. A
+ * connection prefers one, and uses another while that is down (rawe_conn_path.h). The routes to a
+ * process form a ring.
  */
 #ifndef RAWE_ROUTE_H
 #define RAWE_ROUTE_H
@@ -18,22 +18,22 @@
 struct rawe_engine;
 
 struct rawe_route {
-    struct rawe_engine *engine; /**< of our interface: its link sends the frames */
+    struct rawe_engine *engine; /**< our interface's: its link sends the frames */
     struct rawe_route *next;    /**< in the ring; the route itself if it is the only one. Atomic */
     uint8_t mac[RAWE_MAC_BYTES];
     uint16_t port; /**< the peer's at that interface, like its session key */
     uint32_t key;
     uint32_t payload_max_bytes; /**< largest frame payload that it carries */
-    uint8_t interface;          /**< the far one, in the peer's list, from 1; 0: not known */
+    uint8_t interface;          /**< index of the far one in the peer's list, from 1; 0: unknown */
     uint16_t finalizing; /**< connections that prefer it and have heard that the peer finalizes */
     bool down;           /**< not used unless all routes are down */
-    uint32_t arrived, lost; /**< frames that it carried, wrapping: rawe_quality.h */
+    uint32_t arrived, lost; /**< frames that it carried; counters wrap (rawe_quality.h) */
     uint64_t asked_ns; /**< when a connection that prefers it last probed the process; 0: never */
-    struct rawe_order *order; /**< of messages to the process: that of one route in the ring */
+    struct rawe_order *order; /**< message order to the process, stored in one route of the ring */
     struct rawe_order own_order;
 };
 
-/** Make a ring of this route alone. The caller sets the other fields. */
+/** Make the route a ring of its own. The caller sets the other fields. */
 void rawe_route_init(struct rawe_route *route);
 
 /**
@@ -58,11 +58,11 @@ static inline struct rawe_route *rawe_route_after(const struct rawe_route *route
     return next != first ? next : NULL;
 }
 
-/** Find the route over which a frame from this address reached an engine's link; NULL: none. */
+/** Find the route by which a frame from this address reached an engine's link; NULL: none. */
 struct rawe_route *rawe_route_from(struct rawe_route *preferred, const struct rawe_engine *engine,
                                    const uint8_t source_mac[RAWE_MAC_BYTES]);
 
-/** One more connection that prefers this route has heard that the peer finalizes, or one fewer. */
+/** Count one connection more, or fewer, that prefers this route and has a finalizing peer. */
 static inline void rawe_route_note_finalizing(struct rawe_route *preferred, bool finalizing)
 {
     preferred->finalizing = (uint16_t)(preferred->finalizing + (finalizing ? 1 : -1));
@@ -71,13 +71,13 @@ static inline void rawe_route_note_finalizing(struct rawe_route *preferred, bool
 /** Return true if any connection to the process has heard that it finalizes. */
 bool rawe_route_finalizing(const struct rawe_route *preferred);
 
-/** Note that a connection that prefers this route probes the process. */
+/** Note that a connection preferring this route probes the process. */
 static inline void rawe_route_note_asked(struct rawe_route *preferred, uint64_t now_ns)
 {
     preferred->asked_ns = now_ns;
 }
 
-/** This many losses make a route worth checking. */
+/** Check a route after this many losses. */
 #define RAWE_ROUTE_LOSSES 2u
 
 /** Note the loss of a frame that the route carried. True: it is time to check the route. */

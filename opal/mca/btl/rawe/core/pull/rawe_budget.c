@@ -9,18 +9,18 @@
 /** Typical time from a request to its answer. */
 #define ROUND_TRIP_NS 20000u
 
-/** The part of a round trip that frames spend in transit, outside the port. */
+/** The part of a round trip that frames spend in transit rather than in the port. */
 #define IN_TRANSIT_NS 16000u
 
-/** After this long without data a link is idle, however slow it seems to be. */
+/** After this long without data, a link is idle even if it seems to be very slow. */
 #define IDLE_MOST_NS 500000u
 
-/** Peers that send nothing for this many times idle_ns() are busy or do not run. */
+/** Peers that send nothing for this many times idle_ns() are busy or not running. */
 #define PATIENCE 15u
 
 /**
- * Arriving data lowers the limit by this part of its length. Where hosts send to all others, the
- * link then idles for 3 % of the time.
+ * Arriving data lowers the limit by its length divided by this. If every host sends to all others,
+ * the link then idles for 3 % of the time.
  */
 #define DECAY_DIVISOR 32u
 
@@ -34,14 +34,14 @@ static void put_value(_Atomic uint64_t *value, uint64_t to)
     atomic_store_explicit(value, to, memory_order_relaxed);
 }
 
-/** Return the limit of a busy link: half of the port and the data in transit, at most the port. */
+/** Return the limit for a busy link: half the port plus the data in transit, at most the port. */
 static uint64_t least_bytes(const struct rawe_budget *budget, uint64_t link_mbps)
 {
     const uint64_t bytes = budget->port_bytes / 2 + link_mbps * IN_TRANSIT_NS / 8000;
     return bytes < budget->port_bytes ? bytes : budget->port_bytes;
 }
 
-/** Set the first limit, unless another process of the host has. */
+/** Set the initial limit, unless another process of the host has already done so. */
 static void begin_limit(struct rawe_budget *budget)
 {
     struct rawe_budget_limit *limit = budget->limit;
@@ -67,7 +67,7 @@ void rawe_budget_join(struct rawe_budget *budget, struct rawe_budget_host *host,
     budget->share = &host->shares[index];
     uint64_t used = load_value(&host->used);
     while (used <= index && !atomic_compare_exchange_weak(&host->used, &used, index + 1)) {
-    } /* others join at the same time */
+    } /* others may join at the same time */
     begin_limit(budget);
     rawe_budget_set_asked(budget, 0);
 }
@@ -84,7 +84,7 @@ void rawe_budget_wait(struct rawe_budget *budget, uint64_t now_ns)
     put_value(&budget->limit->used_ns, now_ns); /* nothing was outstanding before */
 }
 
-/** Return the time that bytes take on the link, including a tenth for headers. */
+/** Return the time that bytes take on the link, plus a tenth for headers. */
 static uint64_t link_ns(const struct rawe_budget *budget, uint64_t bytes)
 {
     return bytes * 8800 / rawe_line_mbps(budget->line);
@@ -92,7 +92,7 @@ static uint64_t link_ns(const struct rawe_budget *budget, uint64_t bytes)
 
 /**
  * Return the time without data after which the link is idle: a round trip, or on slow links the
- * time of 1/8 of a port, some 8 frames. With half a port, less of W4's load arrived at 1 Gb/s.
+ * time for 1/8 of a port, some 8 frames. With half a port, less of W4's load arrived at 1 Gb/s.
  */
 static uint64_t idle_ns(const struct rawe_budget *budget)
 {
@@ -169,7 +169,7 @@ struct rawe_budget_others rawe_budget_others(const struct rawe_budget *budget, u
     return others;
 }
 
-/** Lower the limit by a part of the arrived bytes, down to that of a busy link. */
+/** Lower the limit by a fraction of the arrived bytes, down to the limit for a busy link. */
 static void lower_limit(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns)
 {
     struct rawe_budget_limit *limit = budget->limit;
@@ -177,7 +177,7 @@ static void lower_limit(struct rawe_budget *budget, uint64_t bytes, uint64_t now
     const uint64_t limit_bytes = load_value(&limit->bytes);
     const uint64_t busy_bytes = least_bytes(budget, link_mbps);
     if (link_mbps < load_value(&limit->link_mbps)) {
-        put_value(&limit->bytes, busy_bytes); /* it grew with too high a rate */
+        put_value(&limit->bytes, busy_bytes); /* it grew while the rate was too high */
     } else if (limit_bytes > busy_bytes) {
         const uint64_t over_bytes = limit_bytes - busy_bytes;
         const uint64_t less_bytes = bytes / DECAY_DIVISOR;

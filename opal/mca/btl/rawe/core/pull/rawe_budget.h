@@ -5,16 +5,16 @@
  * interface, from all peers together. A second instance limits grants in the same way
  * (rawe_grants.h). Outstanding data queues in our switch port, which drops what it cannot buffer,
  * so there is a limit while the link is busy. Peers that are busy with others send their data late.
- * Then the link idles, which is known from its rate, and the limit grows by as much as could have
- * arrived; arrivals shrink it again.
+ * Then the link idles, as its rate shows, and the limit grows by the amount that could have arrived;
+ * arrivals shrink it again.
  *
- * The receiver does here for all its senders what congestion control does for one: with a window
- * per sender, their smallest windows together exceed the port's buffer. No clock, no socket.
+ * The receiver does for all its senders what congestion control does for one: with one window per
+ * sender, even minimum windows would together exceed the port's buffer. No clock, no socket.
  *
  * Processes that share memory (struct rawe_budget_host) share the limit. Each writes only its own
- * share, and all write the limit, where a lost update changes little. A process that stops or dies
+ * share, and all write the limit, where a lost update matters little. A process that stops or dies
  * blocks no other: its outstanding data counts only while some of it arrives. The memory may
- * contain anything, because another process may have run wild.
+ * contain anything, because another process may have corrupted it.
  */
 #ifndef RAWE_BUDGET_H
 #define RAWE_BUDGET_H
@@ -26,7 +26,7 @@
 
 #include "rawe_line.h"
 
-/** Processes of a host that can share. Further ones have limits of their own. */
+/** How many processes of a host can share. Further ones have limits of their own. */
 #define RAWE_BUDGET_SHARES 128u
 
 /** A process's outstanding data, in a cache line of its own. */
@@ -36,14 +36,14 @@ struct rawe_budget_share {
     _Atomic uint64_t waits_ns;    /**< when it was last blocked with nothing outstanding */
 };
 
-/** The limit. All zero: nothing is known yet. */
+/** The limit. Initially all zero. */
 struct rawe_budget_limit {
     _Atomic uint64_t bytes;     /**< 0: none */
-    _Atomic uint64_t used_ns;   /**< the link's time until then was used, or grew the limit */
-    _Atomic uint64_t link_mbps; /**< the line's rate to which it was last adapted */
+    _Atomic uint64_t used_ns;   /**< link time up to here was used, or has raised the limit */
+    _Atomic uint64_t link_mbps; /**< the line's rate when the limit was last adapted */
 };
 
-/** What processes share of a budget. */
+/** The part of a budget that processes share. */
 struct rawe_budget_host {
     struct rawe_budget_limit limit;
     _Atomic uint64_t used; /**< shares up to the last one that belongs to a process */
@@ -52,19 +52,19 @@ struct rawe_budget_host {
 
 struct rawe_budget_others {
     uint64_t bytes;
-    unsigned count; /**< including those that wait */
-    bool first;     /**< one waits with nothing outstanding, and its turn is before ours */
+    unsigned count; /**< including waiting ones */
+    bool first;     /**< one is waiting with nothing outstanding, and its turn is before ours */
 };
 
 struct rawe_budget {
     struct rawe_budget_limit *limit; /**< the host's, or `own_limit` */
     struct rawe_budget_share *share; /**< in `host`, or `own_share` */
-    struct rawe_budget_host *host;   /**< NULL: shared with no process */
+    struct rawe_budget_host *host;   /**< NULL: not shared */
     struct rawe_budget_limit own_limit;
     struct rawe_budget_share own_share;
     uint64_t asked_bytes;   /**< our outstanding data */
-    uint64_t progress_ns;   /**< when something was last requested, arrived, or began to wait */
-    uint64_t port_bytes;    /**< the switch port's buffer; 0: there is never a limit */
+    uint64_t progress_ns;   /**< when data was last requested or arrived, or began to wait */
+    uint64_t port_bytes;    /**< the switch port's buffer; 0: no limit */
     struct rawe_line *line; /**< the interface's */
 };
 
@@ -73,28 +73,28 @@ struct rawe_budget {
  * busy, the limit is half the port plus the data in transit at the line's rate.
  */
 void rawe_budget_init(struct rawe_budget *budget, uint64_t port_bytes, struct rawe_line *line);
-/** Share with the processes of this host, as number `index`. */
+/** Share the limit with the processes of this host, as number `index`. */
 void rawe_budget_join(struct rawe_budget *budget, struct rawe_budget_host *host, unsigned index);
 /** Set the number of outstanding bytes, which the other processes see. */
 void rawe_budget_set_asked(struct rawe_budget *budget, uint64_t bytes);
-/** A request begins to wait for its turn, and no other does. */
+/** A request begins to wait for its turn; no other is waiting. */
 void rawe_budget_wait(struct rawe_budget *budget, uint64_t now_ns);
-/** Nothing is outstanding, because it is another process's turn; ours is the next one. */
+/** We have nothing outstanding, because it is another process's turn: claim the next turn. */
 void rawe_budget_await_turn(struct rawe_budget *budget, uint64_t now_ns);
 /** Add requested bytes to the outstanding data. */
 void rawe_budget_asked(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns);
-/** Return how much other processes have outstanding that may arrive, and how many they are. */
+/** Return how many other processes have outstanding data that may still arrive, and how much. */
 struct rawe_budget_others rawe_budget_others(const struct rawe_budget *budget, uint64_t now_ns);
-/** Return after which silence peers are not running, or busy, so that others are asked as well. */
+/** Return the silence after which peers count as busy or stopped, so that we also ask others. */
 uint64_t rawe_budget_patience_ns(const struct rawe_budget *budget);
-/** The limit is reached. If the link has idled meanwhile, it grows by `bytes`, and returns true. */
+/** The limit is reached. If the link has idled since, raise it by `bytes` and return true. */
 bool rawe_budget_idles(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns);
-/** Bytes have arrived, and used the link's time. They remain outstanding until taken off. */
+/** Bytes have arrived and used link time. They stay outstanding until taken off. */
 void rawe_budget_arrived(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns);
-/** Everything outstanding arrived while more was waiting: the limit is too small for this host. */
+/** All outstanding data arrived while more was waiting: the limit is too small for this host. */
 void rawe_budget_ran_dry(struct rawe_budget *budget);
 
-/** Take bytes that have arrived, or never will, off the outstanding data. */
+/** Subtract bytes that have arrived, or never will, from the outstanding data. */
 static inline void rawe_budget_take_off(struct rawe_budget *budget, uint64_t bytes)
 {
     assert(bytes <= budget->asked_bytes);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/** Most credit of an idle peer: the first window of its congestion control. */
+/** Largest credit of an idle peer: the initial window of its congestion control. */
 #define IDLE_CREDIT_MAX 64u
 
 static uint32_t at_most(uint32_t frames, uint32_t most)
@@ -17,8 +17,8 @@ static bool has_queue(const struct rawe_credit *credit)
 }
 
 /**
- * Return the frames that a lane may queue here. Bulk has at most half of the ring, because it also
- * arrives there until batches are validated.
+ * Return how many frames a lane may queue here. The bulk lane, whose frames also arrive in the ring
+ * until batches are validated, gets at most half of the ring.
  */
 static uint32_t room(const struct rawe_credit *credit, unsigned lane)
 {
@@ -43,7 +43,7 @@ static struct rawe_credit_share share(const struct rawe_credit *credit, uint32_t
     };
     if (result.active == 0) {
         result.active = 1;
-        /* Frames of the previous turn may still be queued when the next one begins. */
+        /* Frames of one turn may still be queued when the next turn begins. */
         result.turns = (2 * senders + for_senders - 1) / for_senders;
     }
     return result;
@@ -74,7 +74,7 @@ void rawe_credit_init(struct rawe_credit *credit, uint32_t ring_frames, uint32_t
     memset(credit, 0, sizeof(*credit));
     credit->window_frames = window_frames;
     credit->ring_frames = ring_frames;
-    credit->epoch = 2; /* a new member's 0 is neither this epoch nor the one before */
+    credit->epoch = 2; /* a new member's 0 is neither this epoch nor the previous one */
     credit->epoch_start_ns = now_ns;
     divide_credit(credit);
 }

@@ -1,10 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Credit: how many frames each peer may have in flight to us, so that together they fit the receive
- * ring, and those of the bulk lane its queue. Three quarters go to the connections whose peers are
- * sending, a quarter to those whose peers may begin. Senders are counted per lane in epochs of 10
- * ms.
+ * Credit: how many frames each peer may have in flight to us, so that all of them fit the receive
+ * ring, and bulk frames fit the bulk queue. Three quarters go to connections whose peers are
+ * sending, a quarter to those whose peers may begin. Senders are counted per lane, in 10 ms epochs.
  */
 #ifndef RAWE_CREDIT_H
 #define RAWE_CREDIT_H
@@ -16,14 +15,14 @@
 
 /** Frames that each connection of a lane may have in flight to us. */
 struct rawe_credit_share {
-    uint16_t active; /**< if its peer is sending; if less than one frame, each has one in turns */
-    uint16_t idle;   /**< if its peer is not, but may begin at any time; may be 0 */
-    uint32_t turns;  /**< an active one has its frame in one of this many epochs; 1: always */
+    uint16_t active; /**< if its peer is sending; at least one frame, but perhaps only in turns */
+    uint16_t idle;   /**< if its peer is not sending but may begin at any time; may be 0 */
+    uint32_t turns;  /**< an active one gets its frame in one of this many epochs; 1: always */
 };
 
 struct rawe_credit {
     struct rawe_credit_share share[RAWE_LANES];
-    uint32_t window_frames;              /**< most for one connection */
+    uint32_t window_frames;              /**< limit for one connection */
     uint32_t ring_frames;                /**< capacity of the receive ring */
     uint32_t queue_frames;               /**< capacity of the bulk queue; 0: there is none */
     uint32_t open[RAWE_LANES];           /**< open connections of the lane */
@@ -33,19 +32,19 @@ struct rawe_credit {
     uint32_t joined[RAWE_LANES];         /**< ... in this epoch, but not in the last one */
     uint32_t next_turn;                  /**< number of the next connection to begin receiving */
     uint32_t epoch;                      /**< number of the current epoch, at least 2 */
-    uint32_t version;                    /**< counts how often credit was shared out */
+    uint32_t version;                    /**< number of the current division of credit */
     uint64_t epoch_start_ns;
     bool waiting; /**< a connection may be waiting for credit (rawe_credit_waits) */
 };
 
-/** A connection's share. All zero: its peer has sent nothing yet. */
+/** A connection's share. Initially all zero: its peer has sent nothing yet. */
 struct rawe_credit_member {
     uint32_t epoch;      /**< when it was last noted (rawe_credit_note); 0: never */
-    uint32_t turn : 31;  /**< its number among the senders, where credit goes in turns */
+    uint32_t turn : 31;  /**< its number among the senders, if they get credit in turns */
     uint32_t open : 1;   /**< it is counted among the lane's connections */
-    uint32_t version;    /**< of the sharing-out that `advertised` is from */
-    uint16_t advertised; /**< credit in the last frame sent: see rawe_credit_advertise */
-    bool asked;          /**< its peer has asked for credit and has not received any yet */
+    uint32_t version;    /**< number of the division that `advertised` is from */
+    uint16_t advertised; /**< credit in the last frame sent (rawe_credit_advertise) */
+    bool asked;          /**< its peer has requested credit and has not received any yet */
     bool refused;        /**< there was no memory for its data: no credit for now */
 };
 
@@ -56,9 +55,9 @@ void rawe_credit_init(struct rawe_credit *credit, uint32_t ring_frames, uint32_t
 /** Bulk data gets a receive queue of its own, of `queue_frames`. */
 void rawe_credit_use_bulk(struct rawe_credit *credit, uint32_t queue_frames);
 
-/** Give a connection of the lane a share. Does nothing if it has one. */
+/** Give a connection of the lane a share. Does nothing if it already has one. */
 void rawe_credit_open(struct rawe_credit *credit, unsigned lane, struct rawe_credit_member *member);
-/** Take a connection's share, for others to use. Does nothing if it has none. */
+/** Return a connection's share for others to use. Does nothing if it has none. */
 void rawe_credit_close(struct rawe_credit *credit, unsigned lane,
                        struct rawe_credit_member *member);
 
@@ -76,8 +75,8 @@ static inline void rawe_credit_note(struct rawe_credit *credit, unsigned lane,
 }
 
 /**
- * A PROBE has arrived. A peer that has credit and does not use it has nothing to send. One without
- * credit counts as a sender until it gets some, without having to ask again.
+ * A PROBE has arrived. If the peer has credit that it does not use, it has nothing to send. If it
+ * has no credit, it counts as a sender until it gets some, and need not ask again.
  */
 static inline void rawe_credit_note_probe(struct rawe_credit *credit, unsigned lane,
                                           struct rawe_credit_member *member)
@@ -88,14 +87,14 @@ static inline void rawe_credit_note_probe(struct rawe_credit *credit, unsigned l
     }
 }
 
-/** There is no memory for received data: give no credit until rawe_credit_admit. */
+/** There is no memory for received data: grant no credit until rawe_credit_admit. */
 static inline void rawe_credit_refuse(struct rawe_credit_member *member)
 {
     member->refused = true;
     member->version = 0;
 }
 
-/** There may be memory again for what was refused: count the peer as a sender. */
+/** There may be memory for the refused data now: count the peer as a sender. */
 static inline void rawe_credit_admit(struct rawe_credit *credit, unsigned lane,
                                      struct rawe_credit_member *member)
 {
@@ -104,7 +103,7 @@ static inline void rawe_credit_admit(struct rawe_credit *credit, unsigned lane,
     rawe_credit_note(credit, lane, member);
 }
 
-/** Return true if the peer sent in this epoch or in the previous one. */
+/** Return true if the peer has sent in this or the previous epoch. */
 static inline bool rawe_credit_is_active(const struct rawe_credit *credit,
                                          const struct rawe_credit_member *member)
 {
@@ -118,7 +117,7 @@ static inline bool rawe_credit_waits(const struct rawe_credit *credit,
     return member->advertised == 0 && !member->refused && rawe_credit_is_active(credit, member);
 }
 
-/** Return true if a peer sent in this epoch or the last one: a later epoch takes its credit back. */
+/** Return true if any peer sent in this or the last epoch: a later one reclaims its credit. */
 static inline bool rawe_credit_has_senders(const struct rawe_credit *credit)
 {
     return (credit->senders_before[RAWE_LANE_EXPRESS] | credit->senders_before[RAWE_LANE_BULK] |
@@ -140,7 +139,7 @@ static inline uint16_t rawe_credit_of(const struct rawe_credit *credit, unsigned
                                                                                    : 0;
 }
 
-/** Return the connection's credit for a frame to its peer, and record that the peer knows it. */
+/** Return the credit to put in a frame to the peer, and record that the peer knows it. */
 static inline uint16_t rawe_credit_advertise(struct rawe_credit *credit, unsigned lane,
                                              struct rawe_credit_member *member)
 {
@@ -167,16 +166,16 @@ static inline void rawe_credit_forget(struct rawe_credit *credit, unsigned lane,
 }
 
 /**
- * Return true if the peer must be told its credit without another reason for a frame: it is silent
- * and holds credit that others need, or it waits and must learn that its turn has come.
+ * Return true if a frame must be sent only to tell the peer its credit: it is silent and holds
+ * credit that others need, or it waits and must learn that its turn has come.
  */
 bool rawe_credit_outdated(const struct rawe_credit *credit, unsigned lane,
                           const struct rawe_credit_member *member);
 
-/** Return true if any connection may be outdated. Call rawe_credit_keep for each of them then. */
+/** Return true if any connection may be outdated. Then call rawe_credit_keep for all of them. */
 bool rawe_credit_review(struct rawe_credit *credit);
 
-/** In a new epoch, keep a connection waiting that waits for credit. */
+/** In a new epoch, let a connection that waits for credit continue to count as a sender. */
 void rawe_credit_keep(struct rawe_credit *credit, unsigned lane, struct rawe_credit_member *member);
 
 /** Length of the epochs in which senders are counted. */

@@ -5,23 +5,23 @@
 
 #include "base/rawe_wire.h"
 
-/** Bounds of a grant: small grants cause many small batches; more than a batch gains nothing. */
+/** Bounds of a grant: small grants cause many small batches; more than one batch gains nothing. */
 #define LEAST_FRAMES 6u
 #define MOST_FRAMES 48u
-/** The first grant of a peer when many wait: most may need no more. */
+/** A peer's first grant when many wait: most may need no more. */
 #define FIRST_FRAMES 3u
 
 /** Length of a PROBE on the link, without headers. */
 #define PROBE_BYTES 100u
 
-/** A peer that does not use its grant for this long has no turns until it sends again. */
+/** A peer that does not use its grant for this long gets no turn until it sends again. */
 #define UNUSED_NS 20000000u
 
-/** Waiting times are remembered for one to two periods: some turns of a scheduler. */
+/** Waiting times are remembered for one to two periods, which is a few scheduler time slices. */
 #define PERIOD_NS 4000000u
 /** Shorter waits are part of the round trip that the limit allows for. */
 #define WAITED_LEAST_NS 10000u
-/** Longer waits do not matter, because the ring is full before. */
+/** Longer waits do not matter, because the ring fills up first. */
 #define WAITED_MOST_NS 10000000u
 
 void rawe_grants_init(struct rawe_grants *grants, uint64_t port_bytes, struct rawe_line *line,
@@ -37,8 +37,8 @@ void rawe_grants_init(struct rawe_grants *grants, uint64_t port_bytes, struct ra
 }
 
 /**
- * Return the number of frames that arrive while frames wait in this host because the program
- * computes or has no processor.
+ * Return how many frames arrive in the time that a frame waits in this host because the program is
+ * computing or has no processor.
  */
 static uint32_t waiting_frames(const struct rawe_grants *grants)
 {
@@ -48,7 +48,7 @@ static uint32_t waiting_frames(const struct rawe_grants *grants)
     return (uint32_t)(bytes / grants->frame_bytes / grants->ranks);
 }
 
-/** Return the granted frames that are in flight or in the port. The others wait in this host. */
+/** Return how many granted frames are in flight or in the port. The rest wait in this host. */
 static uint32_t frames_under_way(const struct rawe_grants *grants)
 {
     const uint32_t waiting = waiting_frames(grants);
@@ -81,15 +81,15 @@ void rawe_grants_reset(struct rawe_grants *grants, struct rawe_grants_member *me
     *member = (struct rawe_grants_member){.newest = first_sequence - 1};
 }
 
-/** Return true if several peers have more to send through our port. */
+/** Return true if several peers have more to send to us. */
 static bool has_several_senders(const struct rawe_grants *grants)
 {
     return grants->senders >= 2;
 }
 
 /**
- * Return the number of frames that fill port and path. Half is held back at first, because the
- * first grants arrive in one burst.
+ * Return how many frames fill port and path. Half of them are held back at first, because the first
+ * grants are used in a single burst.
  */
 static uint32_t path_frames(const struct rawe_grants *grants)
 {
@@ -146,7 +146,7 @@ void rawe_grants_arrived(struct rawe_grants *grants, struct rawe_grants_member *
     rawe_budget_arrived(&grants->budget, (uint64_t)frames * grants->frame_bytes * 10 / 11, now_ns);
     grants->held_back -= used < grants->held_back ? used : grants->held_back;
     add(grants, member, 0 - used);                       /* 0 if the member has no grant */
-    if (!rawe_sequence_before(newest, member->newest)) { /* a frame sent again has an old flag */
+    if (!rawe_sequence_before(newest, member->newest)) { /* a resent frame has an old flag */
         member->newest = newest;
         if (more) {
             member->begins = member->begins && used == 0;
@@ -165,7 +165,7 @@ void rawe_grants_probed(struct rawe_grants *grants, uint64_t now_ns)
     }
 }
 
-/** Return the grant of each peer while several share the port. */
+/** Return the grant for each peer while several share the port. */
 static uint32_t share_frames(const struct rawe_grants *grants)
 {
     const uint32_t path = path_frames(grants) / grants->senders / grants->ranks;
@@ -181,7 +181,7 @@ static struct rawe_grants_member *find_first_in_turn(const struct rawe_grants *g
     return RAWE_OWNER(rawe_list_first(&grants->peers), struct rawe_grants_member, link);
 }
 
-/** Return a peer that is to be told that others no longer limit it, or NULL. */
+/** Return a peer that must be told that others no longer limit it; NULL: none. */
 static struct rawe_grants_member *find_released(struct rawe_grants *grants)
 {
     struct rawe_grants_member *member = grants->senders != 0 ? find_first_in_turn(grants) : NULL;
@@ -194,7 +194,7 @@ static struct rawe_grants_member *find_released(struct rawe_grants *grants)
 }
 
 /**
- * Return true if the limit has room beside the grants of the host's other processes. Each process
+ * Return true if the grants of the host's other processes leave room below the limit. Each process
  * may use an equal part. If that is less than a share, a process without grants has the next turn.
  */
 static bool has_room(const struct rawe_grants *grants, const struct rawe_budget_others *others)
@@ -214,7 +214,7 @@ static uint32_t wanted_frames(const struct rawe_grants *grants,
     return first ? FIRST_FRAMES : share;
 }
 
-/** Grant a peer its share. If the link idles, the limit grows by it. False if there is no room. */
+/** Grant a peer its share; an idle link raises the limit by it. False: there is no room. */
 static bool give_share(struct rawe_grants *grants, const struct rawe_budget_others *others,
                        struct rawe_grants_member *member, uint64_t now_ns)
 {
@@ -232,7 +232,7 @@ static bool give_share(struct rawe_grants *grants, const struct rawe_budget_othe
     return true;
 }
 
-/** Read what the other processes of the host grant, and count them. */
+/** Read the grants of the host's other processes, and count the processes. */
 static struct rawe_budget_others poll_others(struct rawe_grants *grants, uint64_t now_ns)
 {
     const struct rawe_budget_others others = rawe_budget_others(&grants->budget, now_ns);

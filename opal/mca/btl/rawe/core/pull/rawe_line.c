@@ -4,36 +4,36 @@
 /** The rate of a line whose interface reports none. */
 #define UNKNOWN_MBPS 10000u
 
-/** Least duration, greatest duration (a longer one has pauses) and least frames of a window. */
+/** Minimum and maximum duration of a window (a longer one has pauses), and minimum frames. */
 #define WINDOW_LEAST_NS 2000000u
 #define WINDOW_MOST_NS 50000000u
 #define WINDOW_FRAMES 32u
 
-/** A frame in rawe_line_host.arrived; the bytes of a window are less. */
+/** One frame in rawe_line_host.arrived; a window has fewer bytes than this. */
 #define ONE_FRAME (1ull << 40)
 
-/** A window that begins this far in the future was begun with a wrong clock. */
+/** A window that begins further in the future than this was begun with a wrong clock. */
 #define BEGIN_AHEAD_MOST_NS 10000000000u
 
-/** One lost frame in this many is tolerated. */
+/** One lost frame in every this many is tolerated. */
 #define TOLERATED 64u
-/** Losses are too many when they exceed those tolerated by this many. */
+/** Losses are too many if they exceed the tolerated number by this many. */
 #define LOST_FRAMES 8u
 
 /** Time for the retransmission of frames lost in the port, including queue and probes. */
 #define OVERFULL_NS 50000000u
 
-/** Try a higher rate each time this much has arrived. */
+/** Try a higher rate each time this many bytes have arrived. */
 #define RETRY_BYTES (1u << 25)
 
 /**
- * A rate of less than half of the old one is on probation. It fails if losses are not halved: then
- * something else loses frames. It also fails if less than three quarters of it arrive: then the
- * path needs more in flight. Frames granted at the old rate arrive first; ignore their losses.
+ * A rate below half the old one is on probation. It fails if losses do not halve, because then
+ * something else loses frames. It also fails if less than three quarters of it is delivered: then
+ * the path needs more in flight. Frames granted at the old rate arrive first; ignore their losses.
  */
 #define PROBATION_DRAIN_FRAMES 2048u
 #define PROBATION_FRAMES 1024u
-/** After a failed probation, losses do not count until this much has arrived. */
+/** After a failed probation, losses do not count until this many bytes have arrived. */
 #define SPARED_BYTES (1u << 27)
 
 static uint64_t get(const _Atomic uint64_t *value)
@@ -108,7 +108,7 @@ static void end_probation(struct rawe_line *line, bool failed)
     clear_sample(host);
 }
 
-/** Lower the rate to the delivered one, because the line loses frames. */
+/** Lower the rate to what is delivered, because the line loses frames. */
 static void slow_down(struct rawe_line *line, uint64_t delivered_mbps)
 {
     struct rawe_line_host *host = line->host;
@@ -123,7 +123,7 @@ static void slow_down(struct rawe_line *line, uint64_t delivered_mbps)
     }
 }
 
-/** End probation after enough frames. It has failed unless losses have halved. */
+/** End probation after enough frames. It fails unless losses have halved. */
 static void judge_probation(struct rawe_line *line)
 {
     struct rawe_line_host *host = line->host;
@@ -185,7 +185,7 @@ void rawe_line_arrived(struct rawe_line *line, uint64_t bytes, uint32_t frames, 
     add_shared(&host->clean_bytes, bytes);
     count_losses(host, bytes, frames, lost, arrived_ns);
     if (arrived_ns < begin_ns && begin_ns - arrived_ns < BEGIN_AHEAD_MOST_NS) {
-        return; /* it arrived in an earlier window and waited here */
+        return; /* it arrived in an earlier window but waited here */
     }
     const bool astray = arrived_ns < begin_ns;
     const uint64_t more = bytes + frames * ONE_FRAME;

@@ -1,18 +1,18 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The rate of the line to this host at its narrowest point: what the interface reports, until
- * arrivals show otherwise. A virtual machine's share of a NIC is less than its driver reports, and
- * some drivers report nothing.
+ * The rate of the line to this host at its narrowest point: the rate that the interface reports,
+ * until arrivals show otherwise. A virtual machine's share of a NIC is less than its driver reports,
+ * and some drivers report nothing.
  *
- * A line that delivers more than its rate is faster. One that delivers less is slower only if it
- * loses frames while more is in flight to this host than its port holds; otherwise the senders have
- * no more to send, or the losses occur elsewhere. Delivery is measured in windows of arrival time.
- * Losses are counted by the frames that arrive marked as resent.
+ * A line that delivers more than the assumed rate is faster. One that delivers less is slower only
+ * if it loses frames while more is in flight to this host than its port holds; otherwise the senders
+ * have no more to send, or the losses occur elsewhere. Delivery is measured in windows of arrival
+ * time. Each frame that arrives marked as resent counts as a loss.
  *
- * Processes that share memory (struct rawe_line_host) learn together. They add what arrived in a
- * window atomically, because a lost update changes the rate; elsewhere it changes little. The memory
- * may contain anything. No clock, no socket.
+ * Processes that share memory (struct rawe_line_host) learn together. They add arrivals to a window
+ * atomically, because a lost update there would change the rate; elsewhere it matters little. The
+ * memory may contain anything. No clock, no socket.
  */
 #ifndef RAWE_LINE_H
 #define RAWE_LINE_H
@@ -21,20 +21,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** What processes learn together. All zero: nothing yet. */
+/** What processes learn together. Initially all zero. */
 struct rawe_line_host {
     _Alignas(64) _Atomic uint64_t mbps; /**< the line's rate; 0: as reported */
     _Atomic uint64_t begin_ns;          /**< start of the window, at an arrival; 0: none */
     _Atomic uint64_t arrived;           /**< in this window: bytes, and frames * 2^40 */
     _Atomic uint64_t last_mbps;         /**< delivered in the previous window */
     _Atomic uint64_t overfull_ns;       /**< when more was last in flight than the port holds */
-    _Atomic uint64_t excess_frames;     /**< 64 for each lost frame, less all that arrived */
+    _Atomic uint64_t excess_frames;     /**< 64 for each lost frame, minus all that arrived */
     _Atomic uint64_t clean_bytes;       /**< arrived since the rate last changed */
     _Atomic uint64_t spared_bytes;      /**< losses do not count until this much has arrived */
-    _Atomic uint64_t sample_frames;     /**< arrived lately; on probation, since its start */
-    _Atomic uint64_t sample_lost;       /**< of these, lost; on probation, after the first ones */
+    _Atomic uint64_t sample_frames;     /**< arrived recently; on probation, since its start */
+    _Atomic uint64_t sample_lost;       /**< how many of these were lost; on probation, later ones */
     _Atomic uint64_t probation_mbps;    /**< rate before the probation; 0: not on probation */
-    _Atomic uint64_t least_mbps;        /**< on probation, least rate that must arrive */
+    _Atomic uint64_t least_mbps;        /**< on probation, minimum rate to be delivered */
     _Atomic uint64_t probation_lost;    /**< lost before the probation, per 1024 frames */
 };
 
@@ -51,7 +51,7 @@ void rawe_line_join(struct rawe_line *line, struct rawe_line_host *host);
 /** More is in flight to this host than its switch port holds. */
 void rawe_line_overfull(struct rawe_line *line, uint64_t now_ns);
 /**
- * Frames of one or more peers arrived at `arrived_ns`. They took `bytes` of the line; `lost` of
+ * Frames from one or more peers arrived at `arrived_ns`. They used `bytes` of the line; `lost` of
  * them had been lost when first sent.
  */
 void rawe_line_arrived(struct rawe_line *line, uint64_t bytes, uint32_t frames, uint32_t lost,

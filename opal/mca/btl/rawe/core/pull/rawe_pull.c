@@ -3,12 +3,12 @@
 
 #include <stddef.h>
 
-/** Shorter GETs do not take turns: it takes many of them to fill a port. */
+/** Shorter GETs do not take turns, because many of them are needed to fill a port. */
 #define TURNS_BYTES_MIN 4096u
 /** Bounds of a piece, a quarter of the limit: shorter ones cost time, longer ones gain nothing. */
 #define PIECE_BYTES_MIN 32768u
 #define PIECE_BYTES_MAX 61440u
-/** Most outstanding bytes of GETs to a single peer. GETs to others wait for them. */
+/** Limit on outstanding GET bytes from a single peer. GETs from others wait for them. */
 #define SINGLE_PEER_BYTES 4194304u
 /** GETs considered for each piece. With more peers, at least one is idle. */
 #define CANDIDATES_MAX 16u
@@ -35,8 +35,8 @@ void rawe_pull_init(struct rawe_pull *pull, const struct rawe_pull_config *confi
 struct asked {
     uint64_t bytes;
     struct rawe_budget_others others; /**< other processes of this host */
-    uint64_t progress_ns; /**< last request or arrival; of an earlier GET if none is outstanding */
-    bool single;          /**< all of one peer, and no GET to another waits */
+    uint64_t progress_ns; /**< last request or arrival, even if nothing is outstanding now */
+    bool single;          /**< all from one peer, and no GET from another waits */
 };
 
 static struct asked sum_asked(const struct rawe_pull *pull, const struct rawe_peer *peer,
@@ -78,7 +78,7 @@ static bool may_ask(struct rawe_pull *pull, const struct asked *asked, uint64_t 
 {
     struct rawe_budget *gets = &pull->gets;
     uint64_t limit_bytes = asked->single ? SINGLE_PEER_BYTES : rawe_budget_limit_bytes(gets);
-    /* Other processes have their turns before silence means that peers do not run. */
+    /* Other processes get their turns before silence means that peers are not running. */
     uint64_t patience_ns = (1 + asked->others.count) * rawe_budget_patience_ns(gets);
     return asked->bytes + asked->others.bytes < limit_bytes ||
            now_ns >= asked->progress_ns + patience_ns ||
@@ -105,7 +105,7 @@ void rawe_pull_wait(struct rawe_pull *pull, struct rawe_operation *operation, ui
     rawe_list_append(&pull->waiting, &operation->link);
 }
 
-/** Return the outstanding bytes of long GETs to a peer. */
+/** Return the outstanding bytes of long GETs from a peer. */
 static uint64_t owed_bytes(const struct rawe_pull *pull, const struct rawe_peer *peer)
 {
     const struct rawe_link *all = &pull->operations->under_way;
@@ -119,7 +119,7 @@ static uint64_t owed_bytes(const struct rawe_pull *pull, const struct rawe_peer 
     return bytes;
 }
 
-/** Take the GET whose peer owes least out of the list, which is not empty. */
+/** Remove the GET whose peer owes the least data from the list, which must not be empty. */
 static struct rawe_operation *choose_turn(struct rawe_pull *pull)
 {
     struct rawe_link *link = pull->waiting.next;

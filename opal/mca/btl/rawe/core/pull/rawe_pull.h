@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Pull: what peers may have in flight to this process, decided at the receiver. Frames in flight
- * wait in two places, each with a limit of its own:
+ * Pull: the receiver decides what peers may have in flight to this process. Frames in flight queue
+ * in two places, each with a limit of its own:
  *
  *   receive ring   credit divides it among the peers of this process (rawe_credit.h)
  *   switch port    budgets divide it among the processes of this host (rawe_budget.h): one for
@@ -10,11 +10,11 @@
  *                  that have more to send (rawe_grants.h). The line's rate tells both when the
  *                  port runs empty (rawe_line.h)
  *
- * A frame to a peer carries the lesser of its credit and its grant.
+ * A frame to a peer carries the smaller of its credit and its grant.
  *
- * GETs to several peers request pieces by turns, so that a busy peer delays only the pieces
- * requested from it. A single peer fills no port, so its GETs request everything at once. No clock,
- * no socket.
+ * GETs from several peers request pieces in turns, so that a busy peer delays only the pieces
+ * requested from it. A single peer cannot fill the port, so its GETs request everything at once. No
+ * clock, no socket.
  */
 #ifndef RAWE_PULL_H
 #define RAWE_PULL_H
@@ -25,20 +25,20 @@
 #include "rawe_line.h"
 #include "rma/rawe_operation.h"
 
-/** Memory that the processes of a host share, initially zero. They must use the same clock. */
+/** Memory shared by the processes of a host, initially zero. They must use the same clock. */
 struct rawe_pull_host {
     struct rawe_budget_host gets, grants;
     struct rawe_line_host line;
 };
 
 struct rawe_pull_config {
-    uint64_t port_bytes;         /**< the switch port's buffer; 0: it limits nothing */
+    uint64_t port_bytes;         /**< the switch port's buffer; 0: no limit */
     uint32_t link_mbps;          /**< rate that the interface reports; 0: none */
-    uint32_t frame_bytes;        /**< what a full frame takes of the port */
+    uint32_t frame_bytes;        /**< bytes of the port's buffer that a full frame uses */
     uint32_t ring_frames;        /**< capacity of the receive ring */
     uint32_t window_frames;      /**< most in flight on one connection */
-    struct rawe_pull_host *host; /**< NULL: shared with no process */
-    unsigned host_index;         /**< of this process in it */
+    struct rawe_pull_host *host; /**< NULL: not shared */
+    unsigned host_index;         /**< index of this process in it */
     const struct rawe_operation_table *operations; /**< our operations in progress */
 };
 
@@ -47,7 +47,7 @@ struct rawe_pull {
     struct rawe_line line;
     struct rawe_grants grants;
     struct rawe_budget gets;
-    struct rawe_link waiting; /**< long GETs that have more to request, the next in turn first */
+    struct rawe_link waiting; /**< long GETs with more to request, in order of their turns */
     bool limited;             /**< the budget has blocked one of them */
     const struct rawe_operation_table *operations;
 };
@@ -55,15 +55,15 @@ struct rawe_pull {
 /** Initialize without peers. `pull` must not move afterwards. */
 void rawe_pull_init(struct rawe_pull *pull, const struct rawe_pull_config *config, uint64_t now_ns);
 /**
- * Return true if an operation, whose `peer` is set, may begin at once, and request everything. If
- * it is a long GET, whose data counts as outstanding, `budget` is set.
+ * Return true if an operation, whose `peer` is set, may begin now and request everything. For a long
+ * GET, whose data counts as outstanding, sets `budget`.
  */
 bool rawe_pull_may_begin(struct rawe_pull *pull, struct rawe_operation *operation, uint64_t now_ns);
-/** Let a long GET that may not begin wait for its turn. Its `asked_bytes` is set. */
+/** Queue a long GET that may not begin, until its turn. Its `asked_bytes` is set. */
 void rawe_pull_wait(struct rawe_pull *pull, struct rawe_operation *operation, uint64_t now_ns);
 /**
- * Take the GET that has the next turn out of the list. It is to request its next `len_bytes`; if
- * more is left, or that fails, enter it again. Returns NULL if none waits, or all have to.
+ * Remove the GET that has the next turn from the list. Request its next `len_bytes`; if that fails
+ * or more is left, queue it again. Returns NULL if none is queued, or all must wait.
  */
 struct rawe_operation *rawe_pull_next(struct rawe_pull *pull, uint64_t *len_bytes, uint64_t now_ns);
 /** Return true if rawe_pull_next or rawe_grants_next may return something. */

@@ -33,7 +33,7 @@ struct rawe_handle_table {
     uint32_t size;
     uint32_t first_free; /**< index of a free entry; `size`: none */
     uint32_t in_use;
-    uint32_t readable; /**< of those in use, the ones that peers may GET from */
+    uint32_t readable; /**< how many of these peers may GET from */
     uint64_t random;   /**< state of the key generator */
 };
 
@@ -41,24 +41,24 @@ struct rawe_handle_table {
 void rawe_handle_table_init(struct rawe_handle_table *table, uint64_t seed);
 void rawe_handle_table_free(struct rawe_handle_table *table);
 
-/** Give peers `access` (RAWE_ACCESS_*) to `len_bytes` at `base`. False when out of memory. */
+/** Grant peers `access` (RAWE_ACCESS_*) to `len_bytes` at `base`. False when out of memory. */
 bool rawe_handle_register(struct rawe_handle_table *table, void *base, uint64_t len_bytes,
                           uint32_t *index, uint64_t *key, unsigned access);
 
 /** Revoke a handle: every later frame that names it is refused. Returns false if it is unknown. */
 bool rawe_handle_deregister(struct rawe_handle_table *table, uint32_t index, uint64_t key);
 
-/** Return the address of a range; NULL: wrong index, key, bounds or `access` (RAWE_ACCESS_*). */
+/** Return the address of a range. NULL: index, key, bounds or `access` (RAWE_ACCESS_*) is wrong. */
 uint8_t *rawe_handle_resolve(const struct rawe_handle_table *table, uint32_t index, uint64_t key,
                              uint64_t offset, uint64_t len_bytes, unsigned access);
 
-/** Return why rawe_handle_resolve has returned NULL. */
+/** Return why rawe_handle_resolve returned NULL. */
 enum rawe_refusal rawe_handle_refusal(const struct rawe_handle_table *table, uint32_t index,
                                       uint64_t key, unsigned access);
 
-/* Atomic operations are the processor's: atomic for other threads and processes as well. */
+/* These use the processor's atomics, so they are atomic for other threads and processes as well. */
 
-/** Execute a request on a word; `before` receives its old value. Refused: nothing was done. */
+/** Execute a request on a word; `before` receives its old value. A refusal has no effect. */
 enum rawe_refusal rawe_access_word(void *word, const struct rawe_request *request, void *before);
 
 /** Execute a request on the word at `offset` of a handle; `before` receives its old value. */

@@ -87,7 +87,7 @@ void rawe_operation_abandon(struct rawe_operation_table *table, uint32_t peer_ke
         next = link->next;
         if (operation->peer_key == peer_key && operation->peer_port == peer_port &&
             operation->len_bytes >= least_bytes &&
-            /* The request has left the queue; its `done` may be deferred still. */
+            /* The request has left the queue, although its `done` may still be deferred. */
             operation->request.send.framed_bytes == operation->request.send.total_bytes) {
             rawe_operation_remove(operation);
             rawe_sends_append(completions, &operation->completion.send);

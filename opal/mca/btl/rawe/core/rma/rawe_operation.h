@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Operations on a peer's registered memory: PUT, GET and ATOMIC. Those with a result are in a
+ * Operations on a peer's registered memory: PUT, GET and ATOMIC. Those with a result are kept in a
  * table: the request names its operation by index and key, and the REPLY returns both with the
  * data. A PUT is complete when its data has been acknowledged.
  */
@@ -16,16 +16,16 @@
 #include "base/rawe_output.h"
 #include "base/rawe_wire.h"
 
-/** Most operations in progress. Each may use memory of a peer until its reply is sent. */
+/** Limit on operations in progress. Each may use memory at the peer until its reply is sent. */
 #define RAWE_OPERATIONS_MAX 1024u
 
-/** Longer replies may use the bulk lane; others use the request's connection. Fits any frame. */
+/** Longer replies may use the bulk lane; others, which fit any frame, use the request's connection. */
 #define RAWE_OPERATION_SHORT_BYTES 64u
 
 struct rawe_operation;
 struct rawe_peer;
 
-/** A send of an operation; or its entry in a list of completions. */
+/** One of an operation's sends, or its entry in a list of completions. */
 struct rawe_operation_part {
     struct rawe_send send; /**< first: cast back from it */
     struct rawe_operation *operation;
@@ -39,9 +39,9 @@ struct rawe_operation {
     uint64_t handle_key;
     uint64_t offset;    /**< in the handle */
     uint64_t len_bytes; /**< PUT, GET: not 0; ATOMIC: the word's, 4 or 8 */
-    uint8_t *local;     /**< `len_bytes` long: the data of a PUT, else the place for the result */
+    uint8_t *local;     /**< `len_bytes` long: a PUT's data, otherwise memory for the result */
     uint8_t kind;       /**< RAWE_FRAGMENT_PUT, _GET or _ATOMIC */
-    bool spreads;       /**< PUT: split over all routes to the process; otherwise copied if short */
+    bool spreads;       /**< PUT: split it over all routes to the process; false: copy if short */
     uint8_t atomic;     /**< ATOMIC: enum rawe_atomic */
     uint64_t operand, compare;
     /* the engine's */
@@ -49,16 +49,16 @@ struct rawe_operation {
     struct rawe_link link;        /**< in the engine's list of waiting GETs, or in the table's */
     struct rawe_operation *whole; /**< the operation that it is a piece of */
     struct rawe_budget *budget;   /**< the limit that it shares with others; NULL: none */
-    uint64_t asked_bytes;         /**< GET in pieces: requested bytes, from the beginning on */
-    struct rawe_operation_table *table; /**< NULL: it is in none */
+    uint64_t asked_bytes;         /**< GET in pieces: how many bytes have been requested */
+    struct rawe_operation_table *table; /**< NULL: not in a table */
     enum rawe_refusal refusal;
     enum rawe_status status;
     unsigned parts;       /**< unfinished sends, and the reply */
     uint32_t index;       /**< in the table */
     uint64_t key;         /**< never used before */
     uint64_t left_bytes;  /**< missing from the result */
-    uint64_t progress_ns; /**< when it began, or part of the result last arrived */
-    uint32_t peer_key;    /**< of the interface that its connection belongs to */
+    uint64_t progress_ns; /**< when it began, or when part of the result last arrived */
+    uint32_t peer_key;    /**< of the interface to which its connection belongs */
     uint16_t peer_port;
     struct rawe_operation_part request;    /**< the request, or the data of a PUT */
     struct rawe_operation_part completion; /**< when the reply is complete */
@@ -79,31 +79,31 @@ static inline struct rawe_operation *rawe_operation_of(struct rawe_link *link)
     return RAWE_OWNER(link, struct rawe_operation, link);
 }
 
-/** Initialize an empty table. Keys continue after `last_key`. */
+/** Initialize an empty table. Its keys start after `last_key`. */
 void rawe_operation_table_init(struct rawe_operation_table *table, uint64_t last_key);
 
-/** Enter an operation, which gets an index and a key. Returns false at the limit. */
+/** Enter an operation and assign it an index and a key. Returns false at the limit. */
 bool rawe_operation_enter(struct rawe_operation_table *table, struct rawe_operation *operation);
 
 /** Remove an operation from its table: nothing more will arrive. */
 void rawe_operation_remove(struct rawe_operation *operation);
 
-/** Find the operation to that peer that a REPLY names; NULL: none. */
+/** Find the operation on this peer's memory that a REPLY names; NULL: none. */
 struct rawe_operation *rawe_operation_find(const struct rawe_operation_table *table, uint32_t index,
                                            uint64_t key, uint32_t peer_key, uint16_t peer_port);
 
-/** Return when operations to that peer last made progress; 0: none. `began`: that one began. */
+/** Return when operations on a peer last made progress; 0: none. `began`: by beginning one. */
 uint64_t rawe_operation_progress_ns(const struct rawe_operation_table *table, uint32_t peer_key,
                                     uint16_t peer_port, bool *began);
 
-/** Return where `len_bytes` at `offset` of its result go; NULL: more than was requested. */
+/** Return where to put `len_bytes` at `offset` of the result; NULL: more than was requested. */
 uint8_t *rawe_operation_place(const struct rawe_operation *operation, uint64_t offset,
                               uint64_t len_bytes);
 
 /**
- * The connection to a peer for this lane has ended: remove the operations that may never be
- * answered, and append their completions. On the express lane, these are the ones whose requests
- * are no longer queued; on the bulk lane, those of them whose reply may use that lane.
+ * The connection to a peer on this lane has ended: remove the operations that may never be
+ * answered, and append their completions. On the express lane, these are the operations whose
+ * requests are no longer queued; on the bulk lane, only those of them whose replies may use it.
  */
 void rawe_operation_abandon(struct rawe_operation_table *table, uint32_t peer_key,
                             uint16_t peer_port, uint8_t lane, struct rawe_sends *completions);
