@@ -5,8 +5,8 @@
  *
  *   id:  31 ... 20 generation | 19 ... 0 index
  *
- * Each life of a connection has a new generation, so that late frames of an earlier life match
- * nothing. It is never 0, hence an id is never 0.
+ * Each life of a connection has a new generation, so that late frames from an earlier life match
+ * nothing. Generations, and hence ids, are never 0.
  */
 #ifndef RAWE_CONN_TABLE_H
 #define RAWE_CONN_TABLE_H
@@ -19,7 +19,7 @@ struct rawe_conn;
 
 struct rawe_conn_entry {
     struct rawe_conn *conn; /**< NULL: free */
-    uint32_t id;            /**< of the current or last connection in this entry */
+    uint32_t id;            /**< id of the current or last connection in this entry */
 };
 
 struct rawe_conn_table {
@@ -27,7 +27,7 @@ struct rawe_conn_table {
     uint32_t size;
     uint32_t full_below; /**< no entry with a lower index is free */
     uint32_t migrated;   /**< connections that do not use their preferred route */
-    uint32_t generation; /**< generation before that of entries used for the first time */
+    uint32_t generation; /**< entries used for the first time get the next one */
 };
 
 /** Add a connection. Returns its id; 0 when out of memory or if the table is full (2^20). */
@@ -38,7 +38,7 @@ uint32_t rawe_conn_table_renew(struct rawe_conn_table *table, uint32_t id);
 
 void rawe_conn_table_remove(struct rawe_conn_table *table, uint32_t id);
 
-/** Return the connection that has this (untrusted) id now, or NULL. */
+/** Return the connection that currently has this (untrusted) id, or NULL. */
 static inline struct rawe_conn *rawe_conn_table_find(const struct rawe_conn_table *table,
                                                      uint32_t id)
 {
@@ -47,7 +47,7 @@ static inline struct rawe_conn *rawe_conn_table_find(const struct rawe_conn_tabl
                                                                  : NULL;
 }
 
-/** Free the empty table. If it is refilled, late frames from before match nothing. */
+/** Free the empty table. If it is filled again, late frames from before match nothing. */
 void rawe_conn_table_free(struct rawe_conn_table *table);
 
 #endif

@@ -77,8 +77,8 @@ struct rawe_counters {
 };
 
 /**
- * Round-trip times, with a bucket per power of two: the first holds all below 1024 ns, bucket i
- * those from 2^(9+i) to below 2^(10+i) ns, the last all from 2^30 ns (about a second) on.
+ * Round-trip times, one bucket per power of two: the first holds times below 1024 ns, bucket i
+ * those from 2^(9+i) to below 2^(10+i) ns, the last those from 2^30 ns (about a second).
  */
 #define RAWE_HISTOGRAM_BUCKETS 22u
 #define RAWE_HISTOGRAM_FIRST_BITS 10u

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/** The polynomial 0x1EDC6F41, bits reversed. */
+/** The polynomial 0x1EDC6F41, bit-reversed. */
 #define POLYNOMIAL 0x82F63B78u
 
 /** Bytes per step of by_table. */
@@ -75,11 +75,11 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, c
 }
 
 /*
- * The instruction takes three cycles for 8 bytes, and each one depends on the one before. Therefore
- * long data is folded (Gopal et al., "Fast CRC Computation for Generic Polynomials Using
- * PCLMULQDQ", Intel 2009): multiplying 16 bytes by x^n modulo the polynomial moves them forward
- * onto later bytes, without changing the remainder. Four lanes are independent of each other. The
- * constants are x^n for the two halves of a lane, bits reversed.
+ * The instruction takes three cycles for 8 bytes, and each one depends on the previous one. So long
+ * data is folded (Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ",
+ * Intel 2009): multiplying 16 bytes by x^n modulo the polynomial moves them forward onto later
+ * bytes, without changing the remainder. Four lanes are independent of each other. The constants
+ * are x^n for the two halves of a lane, bit-reversed.
  */
 #define LANES 4u
 #define LANE_BYTES 16u
@@ -99,7 +99,7 @@ FOLDING static inline lane load_lane(const uint8_t *bytes)
     return loaded;
 }
 
-/** Move a lane forward by the distance of the constants, onto `onto`. */
+/** Move a lane forward, by the distance that the constants stand for, onto `onto`. */
 FOLDING static inline lane fold_lane(lane from, lane constants, lane onto)
 {
     return __builtin_ia32_pclmulqdq128(from, constants, 0x00) ^

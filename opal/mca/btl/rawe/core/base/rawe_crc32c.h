@@ -1,8 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * CRC32C (Castagnoli; RFC 3720 appendix B.4), computed by the processor's instruction if it has
- * one.
+ * CRC32C (Castagnoli; RFC 3720 appendix B.4). Uses the processor's instruction, if there is one.
  */
 #ifndef RAWE_CRC32C_H
 #define RAWE_CRC32C_H

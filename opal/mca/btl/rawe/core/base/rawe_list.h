@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Lists of structs that contain a link: every operation takes constant time and no memory.
+ * Lists of structs that contain a link. Every operation takes constant time and allocates nothing.
  */
 #ifndef RAWE_LIST_H
 #define RAWE_LIST_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** An element's place in the ring, or the list's head. All zero: in no list, or an empty list. */
+/** An element's place in the ring, or a list's head. All zero: in no list, or an empty list. */
 struct rawe_link {
     struct rawe_link *next, *before;
 };
@@ -74,7 +74,7 @@ static inline struct rawe_link *rawe_list_take(struct rawe_link *list)
     return first;
 }
 
-/** Append all elements of `from`, and empty that. */
+/** Move all elements of `from` to the end of the list. */
 static inline void rawe_list_append_all(struct rawe_link *list, struct rawe_link *from)
 {
     if (!rawe_list_empty(from)) {

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Data to send, as lists of pieces: whole frames and batches, which core hands to a port (the two
- * layers share nothing else but the layouts), and the sends of core's callers.
+ * Data to send, as lists of pieces: whole frames and batches, which core hands to a port (otherwise
+ * the two layers share only the wire layouts), and the sends of core's callers.
  */
 #ifndef RAWE_OUTPUT_H
 #define RAWE_OUTPUT_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Some bytes in memory, laid out like struct iovec, which core does not know. */
+/** Bytes in memory, laid out like struct iovec, which core does not use. */
 struct rawe_bytes {
     void *base;
     size_t len_bytes;
@@ -38,7 +38,7 @@ static inline unsigned rawe_bytes_range(const struct rawe_bytes *pieces, unsigne
 
 #define RAWE_FRAME_PIECES_MAX 4u
 
-/** A frame, complete from its Ethernet header on. Core keeps the memory. */
+/** A complete frame, from its Ethernet header on. The memory belongs to core. */
 struct rawe_frame {
     struct rawe_bytes pieces[RAWE_FRAME_PIECES_MAX];
     unsigned piece_count;
@@ -47,12 +47,12 @@ struct rawe_frame {
 
 struct rawe_output {
     /**
-     * Send `count` frames, all to the same peer and of the same lane. The link copies them, or
+     * Send `count` frames, all to the same peer and on the same lane. The link copies them, or
      * hands them to the kernel, before it returns.
      *
-     * Returns how many were taken, never a negative number: fewer than `count` while the send queue
-     * is full (core keeps the rest and retries at the next progress). A frame that the link cannot
-     * send for another reason counts as taken and is lost: core provides reliability.
+     * Returns how many were accepted: fewer than `count` while the send queue is full (core keeps
+     * the rest and retries at the next progress). A frame that the link cannot send for another
+     * reason counts as accepted and is lost: core provides reliability.
      */
     unsigned (*transmit)(void *context, const struct rawe_frame *frames, unsigned count);
     void *context;
@@ -61,15 +61,14 @@ struct rawe_output {
 struct rawe_batch_output {
     /**
      * Send a packet: Ethernet header and batch header (rawe_wire.h) in one piece, then data. If
-     * `segment_bytes` is not 0, the data is longer than that and is cut into segments of that
-     * length.
+     * `segment_bytes` is not 0, the data is longer and is cut into segments of that length.
      *
      * Returns false while the send queue is full. A packet that cannot be sent for another reason
-     * counts as taken and is lost.
+     * counts as accepted and is lost.
      */
     bool (*transmit)(void *context, const struct rawe_frame *packet, uint32_t segment_bytes);
     void *context;
-    /** Current limit of a batch's data: a longer one blocks the queue for too long. NULL: none. */
+    /** Current limit on a batch's data: a longer one blocks the queue for too long. NULL: none. */
     const uint32_t *longest_bytes;
 };
 
@@ -79,24 +78,24 @@ struct rawe_sendqueue;
 /** Result of an operation, reported to its caller. */
 enum rawe_status {
     RAWE_STATUS_DONE = 0,
-    RAWE_STATUS_FAILED = -1,  /**< connection failed or closed before the peer had all of it */
+    RAWE_STATUS_FAILED = -1,  /**< the connection failed or was closed before the peer had it all */
     RAWE_STATUS_BUSY = -2,    /**< no room now; nothing was taken */
-    RAWE_STATUS_DROPPED = -3, /**< not reported, because the process finalizes: just free memory */
+    RAWE_STATUS_DROPPED = -3, /**< the process finalizes: only free memory, report nothing */
 };
 
 /** Data to send from the caller's memory. The caller owns it until `done`. */
 struct rawe_send {
     struct rawe_send *next;
-    /** The peer has all of it, or (status) never will. May be called within the send call. */
+    /** The peer has all of it or, as `status` says, never will. May run inside the send call. */
     void (*done)(struct rawe_send *send, enum rawe_status status);
     /**
-     * All of it is at the link, or in a frame, though unacknowledged; NULL: no report. Not called
-     * after `done`, nor while the engine defers.
+     * All of it has been handed to the link, or copied to a frame, but not acknowledged. Not called
+     * after `done` or while the engine defers. NULL: no report.
      */
     void (*transmitted)(struct rawe_send *send, struct rawe_conn *conn);
     /**
-     * For a PUT or REPLY in one piece: return a send for a part that takes another connection, and
-     * whose `done` is called in addition; or NULL. A NULL pointer: it must not be split.
+     * For a PUT or REPLY in one piece: return a send for a part that uses another connection, and
+     * whose `done` is also called; or NULL. If this pointer is NULL, it must not be split.
      */
     struct rawe_send *(*split)(struct rawe_send *send);
     struct rawe_bytes pieces[2];
@@ -106,13 +105,13 @@ struct rawe_send {
     bool relaxed;  /**< no caller waits for `done`: other frames may carry its acknowledgement */
     bool internal; /**< in the engine's memory: `done` frees it, even while finalizing */
     bool ordered;  /**< MESSAGE: delivered in order with other ordered messages */
-    bool copies;   /**< record: copied into a frame, see rawe_conn_send_record */
+    bool copies;   /**< record: copied into a frame (rawe_conn_send_record) */
     uint32_t handle_index; /**< record: index of the handle; REPLY: of the operation */
     uint64_t handle_key;   /**< record: key of the handle; REPLY: of the operation */
     uint64_t offset;       /**< record: in the handle; REPLY: in the result */
     /* the connection's */
     struct rawe_sendqueue *queue; /**< its current queue, or its last one */
-    uint64_t number; /**< of the message (send/rawe_order.h); BUNDLE: of its first one; record: 0 */
+    uint64_t number; /**< message number (send/rawe_order.h); BUNDLE: its first one; record: 0 */
     uint64_t total_bytes;
     uint64_t framed_bytes;   /**< bytes put into frames */
     uint32_t frames;         /**< frames in the window that refer to it */

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The checksum of IPv4 and TCP, which packets of batches carry: 16-bit words added in one's
- * complement (RFC 1071).
+ * The checksum of IPv4 and TCP, carried by the packets of batches: the one's-complement sum of
+ * 16-bit words (RFC 1071).
  */
 #ifndef RAWE_SUM16_H
 #define RAWE_SUM16_H
@@ -14,14 +14,14 @@
 /** Length of the pseudo-header that TCP's checksum includes: addresses, protocol, length. */
 #define RAWE_PSEUDO_BYTES 12u
 
-/** Write it for `tcp_bytes` behind an IPv4 header with these source and destination addresses. */
+/** Write a pseudo-header for `tcp_bytes` after an IPv4 header with these two addresses. */
 void rawe_pseudo_encode(uint8_t out[RAWE_PSEUDO_BYTES], const uint8_t addresses[8],
                         uint16_t tcp_bytes);
 
 /** Add a piece to a sum, which starts as 0. Only the last piece may have an odd length. */
 uint64_t rawe_sum16_add(uint64_t sum, const void *bytes, size_t len_bytes);
 
-/** Fold the sum of all pieces. Over data with its checksum it is 0xFFFF, or a bit has changed. */
+/** Fold the sum of all pieces. Over data including its checksum, it is 0xFFFF if intact. */
 uint16_t rawe_sum16_fold(uint64_t sum);
 
 /** Return true if a TCP packet is intact; `head` begins with the TCP header. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define SLOT_MASK (RAWE_TIMER_SLOTS - 1u)
-/** The wheel jumps over gaps of more ticks than it has slots (4 ms: the process computed). */
+/** The wheel jumps over gaps of more ticks than it has slots (4 ms: the process was computing). */
 #define JUMP_TICKS (RAWE_TIMER_LEVELS * RAWE_TIMER_SLOTS)
 #define WHEEL_TICKS (1ull << (RAWE_TIMER_LEVELS * RAWE_TIMER_SLOT_BITS))
 
@@ -67,7 +67,7 @@ void rawe_timer_cancel(struct rawe_timer_wheel *wheel, struct rawe_timer *timer)
     rawe_list_remove(&timer->link);
 }
 
-/** Insert timers again, relative to the present tick. */
+/** Insert timers again, relative to the current tick. */
 static void insert_all(struct rawe_timer_wheel *wheel, struct rawe_link *timers)
 {
     struct rawe_timer *timer;
@@ -85,7 +85,7 @@ static void cascade_timers(struct rawe_timer_wheel *wheel, unsigned level)
     insert_all(wheel, &timers);
 }
 
-/** Move the wheel to `tick` and insert all timers again, which is cheaper than stepping. */
+/** Advance the wheel to `tick` and insert all timers again, which is cheaper than stepping. */
 static void jump_to_tick(struct rawe_timer_wheel *wheel, uint64_t tick)
 {
     struct rawe_link all;

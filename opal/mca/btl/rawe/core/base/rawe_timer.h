@@ -1,11 +1,11 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Timer wheel: many timers, each armed and cancelled in constant time, none ever early.
+ * Timer wheel: many timers, each armed and cancelled in constant time. None expires early.
  *
- * Hierarchical, after Varghese and Lauck (1987): four levels of 64 slots; a slot of level n covers
- * 64^n ticks. A tick is 2^14 ns = 16.4 µs, the whole wheel 275 s. Later deadlines are parked in the
- * last slot and sorted again when it comes round.
+ * It is hierarchical, after Varghese and Lauck (1987): four levels of 64 slots; a slot of level n
+ * covers 64^n ticks. A tick is 2^14 ns = 16.4 µs, the whole wheel 275 s. Later deadlines are parked
+ * in the last slot and sorted again when it comes round.
  */
 #ifndef RAWE_TIMER_H
 #define RAWE_TIMER_H
@@ -46,10 +46,10 @@ static inline bool rawe_timer_armed(const struct rawe_timer *timer)
     return rawe_list_has(&timer->link);
 }
 
-/** Arm a timer for `deadline_ns`, or move it there. It expires at or after that, never before. */
+/** Arm a timer for `deadline_ns`, or move it there. It expires at or after that time. */
 void rawe_timer_arm(struct rawe_timer_wheel *wheel, struct rawe_timer *timer, uint64_t deadline_ns);
 
-/** Arm unless it expires earlier: cheap. The owner checks its real deadline at expiry. */
+/** Arm a timer unless it expires earlier: cheap. At expiry, the owner checks its real deadline. */
 static inline void rawe_timer_arm_by(struct rawe_timer_wheel *wheel, struct rawe_timer *timer,
                                      uint64_t deadline_ns)
 {
@@ -61,7 +61,7 @@ static inline void rawe_timer_arm_by(struct rawe_timer_wheel *wheel, struct rawe
 /** Disarm a timer. Does nothing if it is not armed. */
 void rawe_timer_cancel(struct rawe_timer_wheel *wheel, struct rawe_timer *timer);
 
-/** Call `expired` of every timer whose deadline has passed. Time that jumps back is ignored. */
+/** Call `expired` of every timer whose deadline has passed. A backward jump in time is ignored. */
 void rawe_timer_wheel_advance(struct rawe_timer_wheel *wheel, uint64_t now_ns);
 
 /** Return true if a tick has passed since the last advance, and a timer is armed. */

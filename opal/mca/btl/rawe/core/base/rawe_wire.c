@@ -92,7 +92,7 @@ void rawe_fragment_reread(struct rawe_fragment *fragment, const uint8_t *in)
     reread(fragment, in, rawe_fragment_header_bytes(in[0]));
 }
 
-/** Return true if the fragment is no part, or lies inside its message. */
+/** Return true if the fragment is not a part, or lies within its message. */
 static bool part_fits(const struct rawe_fragment *fragment)
 {
     return rawe_fragment_header_bytes(fragment->kind) != RAWE_FRAGMENT_PART_BYTES ||
@@ -224,7 +224,7 @@ static enum rawe_decode_result locate(struct rawe_batch *batch, uint32_t total, 
     uint32_t first = batch->at_bytes / segment_bytes;
     uint32_t frames = ((uint32_t)data_bytes + segment_bytes - 1) / segment_bytes;
     batch->last = first + frames == total;
-    /* Only the last frame may be short: another device has cut the batch if others are. */
+    /* Only the last frame may be short. If others are, another device has cut the batch. */
     if (first + frames > total || (!batch->last && data_bytes % segment_bytes != 0)) {
         return RAWE_DECODE_LENGTH;
     }

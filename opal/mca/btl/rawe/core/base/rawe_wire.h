@@ -5,7 +5,7 @@
  * or writes these bytes. doc/protocol.md describes it in prose.
  *
  * All multi-byte fields are in network byte order. Decoders take untrusted bytes: they check each
- * length before they read, and never read past the length they were given.
+ * length before reading, and never read past the given length.
  */
 #ifndef RAWE_WIRE_H
 #define RAWE_WIRE_H
@@ -24,7 +24,7 @@
 #define RAWE_MAC_BYTES 6u
 #define RAWE_ETH_HEADER_BYTES 14u
 
-/* Network byte order. Byte by byte, GCC 12 takes three times as long where this is inlined. */
+/* Network byte order. Where inlined, byte-by-byte code takes three times as long with GCC 12. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define RAWE_BIG_ENDIAN(bits, value) __builtin_bswap##bits(value)
 #else
@@ -49,7 +49,7 @@ static inline void rawe_put64(uint8_t *out, uint64_t value)
     memcpy(out, &value, sizeof(value));
 }
 
-/** Return a MAC address as a number, which one thread can read while another writes it. */
+/** Return a MAC address as a number, which threads can read and write concurrently. */
 static inline uint64_t rawe_mac_number(const uint8_t mac[RAWE_MAC_BYTES])
 {
     uint64_t number = 0;
@@ -79,14 +79,14 @@ void rawe_eth_header_encode(uint8_t *out, const uint8_t to[RAWE_MAC_BYTES],
  * 20 |  payload bytes     |    credit (frames)     |
  * 24 | payload ... | CRC32C of header and payload 32
  *
- * An Ethernet NIC pads short frames to 60 bytes, so the header has a payload length of its own.
+ * An Ethernet NIC pads short frames to 60 bytes, so the header contains the payload length.
  */
 #define RAWE_HEADER_BYTES 24u
 
 /** Length of the checksum after the payload, not counted in it. PING, PONG: see rawe_ping. */
 #define RAWE_CHECKSUM_BYTES 4u
 
-/** Bytes of a frame besides its payload, without the Ethernet header. */
+/** Frame bytes other than payload, without the Ethernet header. */
 #define RAWE_FRAME_OVERHEAD_BYTES (RAWE_HEADER_BYTES + RAWE_CHECKSUM_BYTES)
 
 /** Offset of the first payload byte from the start of the Ethernet header. */
@@ -121,7 +121,7 @@ enum rawe_frame_type {
 
 /** The sender wants an acknowledgement at once (end of a burst, window nearly full). */
 #define RAWE_FLAG_ACK_NOW 0x01u
-/** On CLOSE: the sender has given the receiver up, and accepts nothing from it any more. */
+/** On CLOSE: the sender has given up the receiver, and accepts nothing from it any more. */
 #define RAWE_FLAG_GIVEN_UP 0x01u
 /** On ACK: the credit field answers the probe whose number is in the sequence field. */
 #define RAWE_FLAG_PROBE_ANSWER 0x02u
@@ -129,13 +129,13 @@ enum rawe_frame_type {
 #define RAWE_FLAG_REPLY 0x04u
 /** The frame was sent before: its acknowledgement gives no RTT sample. */
 #define RAWE_FLAG_RESENT 0x10u
-/** On ACK: there was no memory for received frames, hence a credit of 0. */
+/** On ACK: there was no memory for received frames, so the credit is 0. */
 #define RAWE_FLAG_REFUSED 0x10u
-/** On ACK: a frame that had been accepted before has arrived again since the last ACK. */
+/** On ACK: since the last ACK, a frame has arrived that had already been accepted. */
 #define RAWE_FLAG_DUPLICATE 0x20u
-/** On PONG: the process makes progress, so its engine sees arrivals. */
+/** On PONG: the process is making progress, so its engine sees arriving frames. */
 #define RAWE_FLAG_SERVICED 0x40u
-/** On ACK, PROBE, CONNECT, CLOSE: the process finalizes, accepts no data, and lacks none. */
+/** On ACK, PROBE, CONNECT, CLOSE: the process finalizes. It needs no more data and accepts none. */
 #define RAWE_FLAG_FINALIZING 0x40u
 /** On BULK: the sender has more to send. */
 #define RAWE_FLAG_MORE 0x40u
@@ -150,7 +150,7 @@ struct rawe_header {
     uint32_t sequence;
     uint32_t acknowledgement;
     uint16_t payload_bytes;
-    uint16_t credit; /**< frames that its sender allows in flight to itself */
+    uint16_t credit; /**< frames that the sender allows in flight to itself */
 };
 
 /** Write the first eight bytes of a header. */
@@ -182,33 +182,33 @@ enum rawe_decode_result {
     RAWE_DECODE_LENGTH,  /**< lengths that do not add up */
 };
 
-/** Read a header after the Ethernet header. RAWE_DECODE_OK: it contains the payload, too. */
+/** Read the header after an Ethernet header. RAWE_DECODE_OK: `len_bytes` includes the payload. */
 enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uint8_t *in,
                                            size_t len_bytes);
 
 /*
- * Fragments: the payload of DATA and BULK frames is one or more of them, each padded to 4 bytes
+ * Fragments: the payload of a DATA or BULK frame consists of one or more, each padded to 4 bytes
  * (the last one need not be). All begin with
  *
  *  0 | kind | tag | length of the data after the fragment header (16 bits) |
  *
- * and all but MESSAGE continue with
+ * and all except MESSAGE continue with
  *
  *  4 | kind specific (32 bits) |
  *
- *  MESSAGE  4 bytes. One whole message. (The shortest ones of ob1, with 16 bytes of its header and
- *          their own, end within the cache line of a ring's slot in which they begin.)
+ *  MESSAGE  4 bytes. One whole message. (ob1's shortest messages, 16 bytes including its header,
+ *          end in the cache line of the ring slot in which they begin.)
  *  PART    16 bytes: kind specific = message number, then offset (32), total length (32).
  *  BUNDLE  like PART. The message's content is MESSAGE fragments.
  *  VALIDATION  like PART, number 0. Tests whether batches pass; see rawe_conn_batch.c.
  *  PUT     24 bytes: kind specific = handle index, then handle key (64), offset (64).
- *  GET, ATOMIC  like PUT. The data is a rawe_request: what to read or do, and the initiator.
+ *  GET, ATOMIC  like PUT. The data is a rawe_request: what to read or do, and for which operation.
  *  REPLY   like PUT, but with the index and key of the operation that it answers, and the offset in
  *          its result; tag = enum rawe_refusal.
- *  CONTROL  like PUT: the key says what it is about, the rest is 0. Not for the upper layer.
+ *  CONTROL  like PUT: the key names the subject, the rest is 0. Not for the upper layer.
  *
- * MESSAGE fragments may share a frame, and so may records: the kinds that begin like PUT. Every
- * other fragment is alone in its frame.
+ * MESSAGE fragments may share a frame, and so may records, the kinds that begin like PUT. Any other
+ * fragment is alone in its frame.
  */
 #define RAWE_FRAGMENT_ALIGN 4u
 #define RAWE_FRAGMENT_MESSAGE_BYTES 4u
@@ -226,7 +226,7 @@ enum rawe_fragment_kind {
     RAWE_FRAGMENT_ATOMIC = 7,
     RAWE_FRAGMENT_REPLY = 8,
     RAWE_FRAGMENT_CONTROL =
-        9, /**< for the owner of the engine itself, see rawe_callbacks.control */
+        9, /**< for the owner of the engine (rawe_callbacks.control) */
 };
 
 struct rawe_fragment {
@@ -236,7 +236,7 @@ struct rawe_fragment {
     uint32_t id;          /**< PART: message number; records: index of handle or operation */
     uint32_t total_bytes; /**< PART: length of the whole message */
     uint64_t key;         /**< records: of the handle or the operation */
-    uint64_t offset;      /**< PART, records: where the data goes, or lies */
+    uint64_t offset;      /**< PART, records: where to put or find the data */
     const uint8_t *data;  /**< decode only: points into the frame */
 };
 
@@ -281,7 +281,7 @@ static inline size_t rawe_fragment_encode(uint8_t *out, const struct rawe_fragme
 /** Read a fragment header that this process wrote. Does not set `data`. */
 void rawe_fragment_reread(struct rawe_fragment *fragment, const uint8_t *in);
 
-/** Return true for a fragment of a message that reassembly puts together. */
+/** Return true for a kind that is part of a message and needs reassembly. */
 static inline bool rawe_fragment_is_part(uint8_t kind)
 {
     return kind == RAWE_FRAGMENT_PART || kind == RAWE_FRAGMENT_BUNDLE;
@@ -302,7 +302,7 @@ static inline bool rawe_fragment_is_request(uint8_t kind)
 
 /**
  * Read the fragment at `*cursor`, before `end`, and advance the cursor past it and its padding.
- * PART offsets are checked here, PUT offsets against the handle by the code that places the data.
+ * Checks PART offsets; the code that places the data checks PUT offsets against the handle.
  */
 enum rawe_decode_result rawe_fragment_decode(struct rawe_fragment *fragment, const uint8_t **cursor,
                                              const uint8_t *end);
@@ -317,7 +317,7 @@ enum rawe_refusal {
     RAWE_REFUSAL_OPERATION = 5, /**< unknown operation, or unknown width */
 };
 
-/** What an ATOMIC does to the word it names. The REPLY has the previous value. */
+/** What an ATOMIC does to the word it names. The REPLY contains the previous value. */
 enum rawe_atomic {
     RAWE_ATOMIC_ADD = 1,
     RAWE_ATOMIC_AND = 2,
@@ -333,7 +333,7 @@ enum rawe_atomic {
  *  0 | index of the operation 32 | enum rawe_atomic 8 | bytes of the word 8 | 0 16 |
  *  8 | key of the operation 64 |
  * 16 | GET: bytes to read; ATOMIC: operand 64 |
- * 24 | COMPARE_SWAP: what to compare with 64 |
+ * 24 | COMPARE_SWAP: value to compare with 64 |
  */
 #define RAWE_REQUEST_BYTES 32u
 
@@ -352,7 +352,7 @@ void rawe_request_encode(uint8_t out[RAWE_REQUEST_BYTES], const struct rawe_requ
 enum rawe_decode_result rawe_request_decode(struct rawe_request *request, const uint8_t *in,
                                             size_t len_bytes);
 
-/** Data bytes, all zero, in a REPLY that refuses. */
+/** Data bytes, all zero, in a REPLY that refuses a request. */
 #define RAWE_REFUSED_BYTES 8u
 
 static inline size_t rawe_fragment_pad(size_t len_bytes)
@@ -361,11 +361,11 @@ static inline size_t rawe_fragment_pad(size_t len_bytes)
 }
 
 /*
- * Batch header: consecutive frames of the bulk lane travel as one packet that looks like a TCP
- * segment, because that is what NICs cut and GRO merges again (tcp_gso_segment, tcp_gro_receive).
+ * Batch header: consecutive frames of the bulk lane are sent as one packet that looks like a TCP
+ * segment, because NICs can cut that and GRO merges it again (tcp_gso_segment, tcp_gro_receive).
  * Both copy or compare the header, except for the sequence number, which counts bytes. So the
- * header holds what is true of the whole batch, each packet cut from it can stand alone, and
- * packets of two batches do not merge.
+ * header describes the whole batch, each packet cut from it is self-contained, and packets of two
+ * batches do not merge.
  *
  *      0        1        2        3
  *  0 |  connection id, low   |  port of the receiver   |   TCP: ports
@@ -386,8 +386,8 @@ static inline size_t rawe_fragment_pad(size_t len_bytes)
  * 56 |                       | frames     |     0       |
  * 60 data ...
  *
- * Each frame of a batch carries `segment bytes` of data, the last one maybe less. A type other than
- * BULK is a single frame: the data is its payload, and the fields after `sequence` are 0.
+ * Each frame of a batch carries `segment bytes` of data, except that the last may carry less. Other
+ * types than BULK are single frames: the data is the payload, the fields after `sequence` are 0.
  */
 #define RAWE_BATCH_HEADER_BYTES 60u
 
@@ -410,7 +410,7 @@ struct rawe_batch {
     struct rawe_header header;     /**< its sequence is that of the first frame */
     struct rawe_fragment fragment; /**< BULK: all frames together, as one fragment */
     uint32_t at_bytes;             /**< offset in the batch; 0: a whole one */
-    uint16_t segment_bytes;        /**< BULK: data of each frame but the batch's last */
+    uint16_t segment_bytes;        /**< BULK: data of each frame except the batch's last */
     uint8_t frames;
     bool last; /**< decode only: includes the last frame of the batch */
 };
@@ -420,14 +420,14 @@ void rawe_batch_encode(uint8_t out[RAWE_BATCH_HEADER_BYTES], const struct rawe_b
 
 /**
  * Read the header of a packet with `data_bytes` after it, which may be several frames of a batch.
- * Sequence, offset and number of frames become those of the packet. Does not set `fragment.data`.
+ * Sets sequence, offset and number of frames to those of the packet. Does not set `fragment.data`.
  */
 enum rawe_decode_result rawe_batch_decode(struct rawe_batch *batch, const uint8_t *in,
                                           size_t len_bytes, size_t data_bytes);
 
 /*
- * SLICE payload: which part of a sequenced frame's payload follows. The frame header is that of the
- * whole frame, except for type and length.
+ * SLICE payload: part of a sequenced frame's payload, and which part it is. The frame header is the
+ * whole frame's, except for type and length.
  *
  *  0 | offset 16 | length of the whole payload 16 | type of the frame 8 | 0 24 |
  */
@@ -441,7 +441,7 @@ struct rawe_slice {
 
 void rawe_slice_encode(uint8_t *out, const struct rawe_slice *slice);
 
-/** Read it from a payload of `len_bytes`. RAWE_DECODE_OK: the data fits into the whole frame. */
+/** Read a slice from a payload of `len_bytes`. RAWE_DECODE_OK: the data fits the whole frame. */
 enum rawe_decode_result rawe_slice_decode(struct rawe_slice *slice, const uint8_t *in,
                                           size_t len_bytes);
 
@@ -463,9 +463,9 @@ enum rawe_decode_result rawe_slice_decode(struct rawe_slice *slice, const uint8_
 #define RAWE_CONNECT_BYTES 32u
 
 /**
- * Least frame payload that any peer must accept: a SACK block, and every fragment's header with
- * some data, less the size of a batch header. A CONNECT that offers less, or more than a frame's
- * length field can hold, is refused, because lengths are computed from it.
+ * Smallest frame payload that every peer must accept. It has room for a SACK block, and for any
+ * fragment header with some data, even minus a batch header. A CONNECT that offers less, or more
+ * than a frame's length field can hold, is refused, because lengths are computed from it.
  */
 #define RAWE_PAYLOAD_LEAST_BYTES 128u
 
@@ -475,7 +475,7 @@ struct rawe_connect {
     uint32_t connection_id; /**< the receiver puts it into its frames */
     uint32_t key;
     uint16_t port;
-    /** CONNECT: the intended interface, from 1; 0, and in PROBE: the one where it arrives. */
+    /** CONNECT: the intended interface, from 1. 0, and always in PROBE: where the frame arrives. */
     uint8_t choice;
     uint8_t lane;               /**< which connection between the two processes */
     uint32_t payload_max_bytes; /**< RAWE_PAYLOAD_LEAST_BYTES to UINT16_MAX */
@@ -489,11 +489,11 @@ enum rawe_decode_result rawe_connect_decode(struct rawe_connect *connect, const 
 /*
  * PING payload. The rest of the frame, up to the length under test, is zero. PONG returns it
  * unchanged and with the same length, so that one exchange tests a size in both directions. A PING
- * may go to an address that no switch has learned, and is then flooded. So responders have ports
- * and keys of their own, and no session key is in a PING or PONG.
+ * to an address that no switch has learned is flooded. So responders have ports and keys of their
+ * own, and no PING or PONG contains a session key.
  *
  *  0 | responder's key to answer to 32 | responder's port 16 | 0 16 |
- *  8 | token 64 (the sender's business) |
+ *  8 | token 64 (meaningful to the sender only) |
  */
 #define RAWE_PING_BYTES 16u
 
@@ -508,8 +508,8 @@ enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *
                                          size_t len_bytes);
 
 /*
- * Frames of a group: messages from one member, the root, to all others by multicast. Their header
- * differs from a frame header by the type, which connections refuse.
+ * Frames of a group: messages multicast from one member, the root, to all others. The type tells
+ * their header from a frame header; connections refuse it.
  *
  *      0        1        2        3
  *  0 | version4 | flags  |  member that sends it   |   byte 0: version << 4 | type
@@ -520,18 +520,18 @@ enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *
  * 20 |  payload bytes      |          0          |
  * 24 | payload, then the CRC32C of all before it
  *
- * A root numbers its frames consecutively. Each carries the next part of a message; the following
- * message starts in a new frame. A SHARED frame contains whole messages instead, each after its
- * 16-bit length; its length of the message is that of the payload.
+ * A root numbers its frames consecutively. Each carries the next part of a message; the next
+ * message starts in a new frame. A SHARED frame instead contains whole messages, each after its
+ * 16-bit length; the header's message length is then that of the payload.
  */
 #define RAWE_GROUP_HEADER_BYTES 24u
 
-/** Offset of the byte that the kernel filter reads: the last one of the id, which is random. */
+/** Offset of the byte that the kernel filter reads: the last one of the random id. */
 #define RAWE_GROUP_OFFSET_ID_BYTE 11u
 
 /*
- * Batch header of a group: consecutive DATA frames of one message travel as one packet, like those
- * of a connection (see above), to 224.0.0.254. They are never resent as a batch.
+ * Batch header of a group: consecutive DATA frames of one message are sent as one packet, like
+ * those of a connection (see above), to 224.0.0.254. They are never resent as a batch.
  *
  *      0        1        2        3
  *  0 | member that sends it    |  id, its low 16 bits    |   TCP: ports
@@ -552,29 +552,29 @@ enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *
  * The flags are those of the last frame in the batch.
  */
 
-/** In place of rawe_frame_type. */
+/** Used in place of rawe_frame_type. */
 enum { RAWE_GROUP_DATA = 10 };
 
-/** All members acknowledge along the tree, once they have this frame and all before it. */
+/** All members acknowledge along the tree once they have this frame and all before it. */
 #define RAWE_GROUP_FLAG_ASK 0x01u
 /** The group's last message: its members communicate without it afterwards. */
 #define RAWE_GROUP_FLAG_LAST 0x02u
-/** The payload is whole messages, each after its length. */
+/** The payload consists of whole messages, each after its length. */
 #define RAWE_GROUP_FLAG_SHARED 0x20u
 #define RAWE_GROUP_FLAGS_KNOWN 0x23u
 
 struct rawe_group_header {
     uint8_t flags;          /**< RAWE_GROUP_FLAG_* */
     uint16_t sender;        /**< a member */
-    uint16_t payload_bytes; /**< of a batch: all its data */
+    uint16_t payload_bytes; /**< for a batch: all its data */
     uint64_t id;            /**< of the group */
     uint32_t sequence;
     uint32_t total_bytes; /**< length of the message */
-    /** Batch, or part of one: data of each frame but the message's last. 0: a single frame. */
+    /** Batch, or part of one: data of each frame except the message's last. 0: a single frame. */
     uint16_t segment_bytes;
 };
 
-/** Return how many frames it stands for, from `sequence` on. */
+/** Return how many frames the header describes, from `sequence` on. */
 static inline uint32_t rawe_group_frames(const struct rawe_group_header *header)
 {
     return header->segment_bytes == 0
@@ -596,39 +596,39 @@ enum rawe_decode_result rawe_group_header_decode(struct rawe_group_header *heade
 void rawe_group_batch_encode(uint8_t out[RAWE_BATCH_HEADER_BYTES],
                              const struct rawe_group_header *header);
 
-/** Read the header of a packet with `data_bytes` after it, maybe only part of the batch. */
+/** Read the header of a packet with `data_bytes` after it, which may be only part of a batch. */
 enum rawe_decode_result rawe_group_batch_decode(struct rawe_group_header *header, const uint8_t *in,
                                                 size_t len_bytes, size_t data_bytes);
 
 /*
- * Control messages of a group travel in CONTROL records of connections. The record's key is the
- * group's id, its data:
+ * Control messages of a group are sent in CONTROL records of connections. The record's key is the
+ * group's id; its data is
  *
  *      0        1        2        3
  *  0 | type   | flags  |  root (a member)    |
  *  4 |                sequence               |
- *  8 |         length of the message         |   REPAIR: that of the frame; otherwise 0
- * 12 |  payload bytes  |       piece         |   REPAIR: of the frame, and which piece of that
+ *  8 |         length of the message         |   REPAIR: the frame's; otherwise 0
+ * 12 |  payload bytes  |       piece         |   REPAIR: the frame's, and which piece this is
  * 16 | NACK: a bitmap of missing frames, bit 0 of byte 0 is `sequence`; REPAIR: the piece
  */
 #define RAWE_GROUP_CONTROL_HEADER_BYTES 16u
 
 enum rawe_group_control_type {
     RAWE_GROUP_ACK =
-        1, /**< to the parent in the root's tree: the sender and all below it have all before */
+        1, /**< to the parent in the root's tree: the sender's subtree has all before `sequence` */
     RAWE_GROUP_NACK = 2,   /**< to the root: these frames are missing */
-    RAWE_GROUP_STATUS = 3, /**< the root has sent all before: acknowledge it, and pass this on */
+    RAWE_GROUP_STATUS = 3, /**< the root has sent all before `sequence`: acknowledge, and pass on */
     RAWE_GROUP_REPAIR = 4, /**< from the root: a piece of a frame; flags are the frame's */
-    RAWE_GROUP_WAIT = 5,   /**< to the root: the sender waits for its next frame */
+    RAWE_GROUP_WAIT = 5,   /**< to the root: the sender is waiting for its next frame */
     RAWE_GROUP_CONTROL_END
 };
 
 /** On STATUS: request missing frames again. */
 #define RAWE_GROUP_FLAG_AGAIN 0x01u
 
-/** Payload bytes of a frame in one REPAIR: fits any path. */
+/** Payload bytes of a frame in one REPAIR, which fits any path. */
 #define RAWE_GROUP_PIECE_BYTES 384u
-/** Most pieces of a frame, and the payload that they make up. */
+/** Limit on the pieces of a frame, and on the payload that they make up. */
 #define RAWE_GROUP_PIECES_MAX 64u
 #define RAWE_GROUP_PAYLOAD_MAX (RAWE_GROUP_PIECE_BYTES * RAWE_GROUP_PIECES_MAX)
 
@@ -649,11 +649,11 @@ struct rawe_group_control {
     const uint8_t *data; /**< decode only: points into the message */
 };
 
-/** Write the header; the caller puts the data after it. */
+/** Write the header; the caller appends the data. */
 void rawe_group_control_encode(uint8_t out[RAWE_GROUP_CONTROL_HEADER_BYTES],
                                const struct rawe_group_control *control);
 
-/** Read a message. RAWE_DECODE_OK: its data has the length that its type requires. */
+/** Read a control message. RAWE_DECODE_OK: its data has the length that its type requires. */
 enum rawe_decode_result rawe_group_control_decode(struct rawe_group_control *control,
                                                   const uint8_t *in, size_t len_bytes);
 
@@ -668,7 +668,7 @@ uint32_t rawe_group_shared_add(uint8_t *payload, uint32_t end_bytes, const void 
 const uint8_t *rawe_group_shared_next(const uint8_t *payload, uint32_t payload_bytes,
                                       uint32_t *at_bytes, uint32_t *len_bytes);
 
-/** Return true if messages fill the payload exactly. */
+/** Return true if the messages fill the payload exactly. */
 bool rawe_group_shared_fits(const uint8_t *payload, uint32_t payload_bytes);
 
 /** Write a CRC32C after the payload, in network byte order. */

@@ -9,7 +9,7 @@
 
 #include "rawe_conn_state.h"
 
-/** Return the send of an operation: request, or a PUT's data. `copies`: may be copied to a frame. */
+/** Return an operation's send: its request, or a PUT's data. `copies`: may be copied to a frame. */
 struct rawe_send *rawe_conn_begin_operation(struct rawe_operation *operation, bool copies);
 
 /** Begin an operation; `done` may be called at once. A PUT must be copyable. False: not begun. */

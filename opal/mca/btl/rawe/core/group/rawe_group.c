@@ -11,8 +11,8 @@
 /** A frame of the window. */
 struct rawe_group_frame {
     uint8_t *bytes;        /**< header, payload, room for a checksum; in a batch: payload only */
-    uint8_t *memory;       /**< to free with the frame; a batch has one, at its last frame */
-    uint32_t batch_frames; /**< frames of its batch from this one on; 0: sent alone */
+    uint8_t *memory;       /**< to free with the frame; a batch's is at its last frame */
+    uint32_t batch_frames; /**< frames left in its batch, including this one; 0: sent alone */
     struct rawe_group_header header;
 };
 
@@ -31,7 +31,7 @@ void rawe_group_init(struct rawe_group *group, const struct rawe_group_config *c
     }
 }
 
-/** Allocate the members with the first frame sent or received. Returns false without memory. */
+/** Allocate the members when the first frame is sent or received. False: out of memory. */
 static bool have_members(struct rawe_group *group)
 {
     if (group->members == NULL) {
@@ -46,7 +46,7 @@ static struct rawe_group_frame *frame_at(const struct rawe_group *group, uint32_
     return &group->window[sequence & (group->config.window_frames - 1)];
 }
 
-/** Free the frames before `base`, which all members have. */
+/** Free the frames before `base`, which all members have received. */
 static void release(struct rawe_group *group, uint32_t base)
 {
     for (; group->base != base; group->base++) {
@@ -73,7 +73,7 @@ static void take_child_ack(struct rawe_group *group, uint32_t from, uint32_t nex
     }
 }
 
-/** Return memory for the next frames, and allocate the window; NULL when out of memory. */
+/** Allocate the window if necessary, and memory for the next frames; NULL when out of memory. */
 static uint8_t *frame_memory(struct rawe_group *group, size_t len_bytes)
 {
     if (group->window == NULL) {
@@ -82,7 +82,7 @@ static uint8_t *frame_memory(struct rawe_group *group, size_t len_bytes)
     return group->window == NULL ? NULL : malloc(len_bytes);
 }
 
-/** Add frame `next` to the window. Request acknowledgement each half of `window_frames`. */
+/** Add frame `next` to the window. Requests an acknowledgement for each half of `window_frames`. */
 static struct rawe_group_frame *number_frame(struct rawe_group *group, uint32_t window_frames,
                                              uint8_t *bytes, uint8_t *memory)
 {
@@ -111,7 +111,7 @@ static struct rawe_group_frame *add_frame(struct rawe_group *group, uint32_t pay
     return bytes == NULL ? NULL : number_frame(group, group->config.window_frames, bytes, bytes);
 }
 
-/** Put a message into the held-back frame. Returns false if there is none, or too little room. */
+/** Add a message to the held-back frame. Returns false if there is none or it has no room. */
 static bool join_frame(struct rawe_group *group, struct rawe_group_send *send)
 {
     struct rawe_group_frame *frame =
@@ -167,9 +167,9 @@ static bool frame_part(struct rawe_group *group, struct rawe_group_send *send)
 }
 
 /**
- * Put the next parts of a message into the window as a batch. A message's batches are about equally
- * long, and at most half of the window, so that acknowledgements make room for the next one. Returns
- * false without room or memory.
+ * Put the next parts of a message into the window as a batch. The batches of a message are of about
+ * equal length, and at most half the window, so that acknowledgements make room for the next one.
+ * Returns false if there is no room or memory.
  */
 static bool frame_batch(struct rawe_group *group, struct rawe_group_send *send)
 {
@@ -208,7 +208,7 @@ static bool frame_batch(struct rawe_group *group, struct rawe_group_send *send)
     return true;
 }
 
-/** Return true if a frame with this message may be held back. Two such messages must fit it. */
+/** Return true if a frame with this message may be held back. Two such messages must fit in it. */
 static bool may_wait_in_frame(const struct rawe_group *group, const struct rawe_group_send *send)
 {
     return send->may_wait && !send->last && group->config.share_from != 0 &&
@@ -284,7 +284,7 @@ static void transmit_window_frames(struct rawe_group *group)
     }
 }
 
-/** Frame and transmit what window and link have room for. `may_wait`: hold back the last frame. */
+/** Frame and transmit as window and link have room. `may_wait`: hold back the last frame. */
 static void transmit_queued(struct rawe_group *group, bool may_wait, uint64_t now_ns)
 {
     const uint32_t before = group->sent;
@@ -294,7 +294,7 @@ static void transmit_queued(struct rawe_group *group, bool may_wait, uint64_t no
     if (group->sent != before ||
         (group->status_ns == 0 && (group->sent != group->next || group->first != NULL) &&
          group->base == group->sent)) {
-        group->status_ns = now_ns + RAWE_GROUP_STATUS_NS; /* without memory: try again */
+        group->status_ns = now_ns + RAWE_GROUP_STATUS_NS; /* out of memory: retry then */
     }
 }
 
@@ -318,7 +318,7 @@ bool rawe_group_send(struct rawe_group *group, struct rawe_group_send *send, uin
     return true;
 }
 
-/** Send a frame to a member over its connection, in pieces. */
+/** Repair a frame: send it in pieces, over the connection to a member. */
 static void repair_frame(const struct rawe_group *group, uint32_t to,
                          const struct rawe_group_frame *frame)
 {
@@ -345,8 +345,8 @@ static void repair_frame(const struct rawe_group *group, uint32_t to,
 }
 
 /**
- * A member requests frames from `first` on. Begin to judge it unless it has requested some lately:
- * then it had received what was sent.
+ * A member requests frames from `first` on. Begin to judge whether it hears us if it has not
+ * requested any recently: until then it had received what was sent.
  */
 static void begin_judging(struct rawe_group_member *member, uint32_t first, uint64_t now_ns)
 {
@@ -358,7 +358,7 @@ static void begin_judging(struct rawe_group_member *member, uint32_t first, uint
     member->asked_ns = now_ns;
 }
 
-/** Judge whether a member hears any frames since it began to request them. */
+/** Judge whether a member has heard any frames since it began to request them. */
 static void judge_member(struct rawe_group *group, uint32_t index, uint64_t now_ns)
 {
     struct rawe_group_member *member = &group->members[index];
@@ -387,7 +387,7 @@ static void receive_nack(struct rawe_group *group, uint32_t from,
         }
         if (!rawe_sequence_before(sequence, group->base)) {
             repair_frame(group, from, frame_at(group, sequence));
-            if (!rawe_sequence_before(sequence, member->requested)) { /* else a repair was lost */
+            if (!rawe_sequence_before(sequence, member->requested)) { /* not a lost repair */
                 member->requested = sequence + 1;
                 member->lacked++;
             }
@@ -396,7 +396,7 @@ static void receive_nack(struct rawe_group *group, uint32_t from,
     judge_member(group, from, now_ns);
 }
 
-/** Tell a root which of its frames this member waits for. */
+/** Tell a root which of its frames this member is waiting for. */
 static void send_wait(const struct rawe_group *group, uint32_t root)
 {
     const struct rawe_group_stream *stream = group->members[root].stream;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Group delivery: messages from any member of a fixed group, the root of that message, to all
- * others by multicast. Each is delivered exactly once, in the order in which its root sent them.
+ * Group delivery: multicast messages from any member of a fixed group, the message's root, to all
+ * others. Each is delivered exactly once, in the order in which its root sent them.
  *
  * A root numbers its frames, and keeps them until all members have acknowledged them:
  *
@@ -12,24 +12,24 @@
  *           these              was full
  *
  * Each frame is multicast once, and may be lost. Everything else uses control messages over the
- * connections between members, which are reliable. A root requests
- * acknowledgements with a frame when the window is half full, and with a STATUS when it has been
- * silent. A tree collects them: each member acknowledges for all below it, and the STATUS travels
- * down the same tree. A member that misses a frame for a while sends a NACK to the root, which
- * repairs the frame over the connection. A member that hears no multicast at all is served in this
- * way. If that lasts, the root marks its next message as the group's last.
+ * connections between members, which are reliable. A root requests acknowledgements in a frame when
+ * the window is half full, and with a STATUS after a silence. A tree collects them: each member
+ * acknowledges for all below it, and a STATUS is forwarded down the same tree. A member that has
+ * missed a frame for a while sends a NACK to the root, which repairs the frame over the connection.
+ * A member that hears no multicast at all receives everything in this way. If that lasts, the root
+ * marks its next message as the group's last.
  *
- * A message of many frames travels in batches, packets that the link cuts into frames. Losses among
- * those are repaired frame by frame.
+ * A message of many frames is sent in batches, packets that the link cuts into frames. Lost frames
+ * of a batch are repaired one by one.
  *
- * With some frames in flight, a short message whose owner sends many may be held back so that
- * others share its frame: until that is full, a message that must not wait is sent, or the owner
- * makes progress.
+ * With some frames in flight, a short message may be held back so that others share its frame, if
+ * its owner sends many. The frame is sent when it is full, when a message must not wait, or when
+ * the owner makes progress.
  *
  * No member is given up, however long it is silent: connections detect deaths. rawe_group_ask sends
- * something to those that a member waits for.
+ * something to the members that this one is waiting for.
  *
- * No I/O and no clock: time comes with each call. One thread at a time; callbacks may send.
+ * No I/O and no clock: each call passes in the time. One thread at a time; callbacks may send.
  *
  * A member may leave once rawe_group_done returns true: all members have its messages, and it has
  * acknowledged for its subtree, so no other member waits for it.
@@ -39,15 +39,15 @@
 
 #include "rawe_group_config.h"
 
-/** A message to send. The caller owns it and its data until `done`, maybe before it is sent. */
+/** A message to send. The caller must keep it and its data until `done`, even if already sent. */
 struct rawe_group_send {
     struct rawe_group_send *next;
-    /** All of it is in frames, so its memory is free. Called from send, receive or progress. */
+    /** All of it is in frames: its memory may be reused. Called from send, receive or progress. */
     void (*done)(struct rawe_group_send *send);
     const uint8_t *data;
     uint32_t len_bytes;
-    bool batches;          /**< send it in batches: not empty, and the group has segment_bytes */
-    bool may_wait;         /**< hold it back: more messages, or progress, are likely to follow */
+    bool batches;          /**< send it in batches; it must not be empty, nor segment_bytes 0 */
+    bool may_wait;         /**< it may be held back: more messages, or progress, will follow soon */
     bool last;             /**< internal: the group's last message */
     uint32_t framed_bytes; /**< internal */
 };
@@ -61,8 +61,8 @@ struct rawe_group_member {
     struct rawe_group_member *next_waiting;
     uint64_t judged_ns;   /**< when it started to request frames; 0: at its next NACK */
     uint64_t asked_ns;    /**< when it last requested any */
-    uint32_t judged_from; /**< of our frames from here on... */
-    uint32_t lacked;      /**< ... it has requested this many, ... */
+    uint32_t judged_from; /**< from this one of our frames on, ... */
+    uint32_t lacked;      /**< ... it has requested this many frames, ... */
     uint32_t requested;   /**< ... all of them before this one */
     bool waiting;         /**< in the group's list */
 };
@@ -72,39 +72,39 @@ struct rawe_group {
     struct rawe_group_member *members; /**< NULL before the first frame in either direction */
     /* as root */
     struct rawe_group_frame *window;      /**< by sequence number; NULL: all is stable */
-    struct rawe_group_send *first, *last; /**< not wholly in frames */
+    struct rawe_group_send *first, *last; /**< queue of messages not wholly in frames */
     uint32_t base, sent, next;
-    uint32_t children[RAWE_GROUP_CHILDREN]; /**< members below have everything before this */
+    uint32_t children[RAWE_GROUP_CHILDREN]; /**< the subtree has all frames before this one */
     uint32_t asked;                         /**< acknowledgements were requested up to here */
     uint32_t deaf;      /**< a member that hears no multicast; RAWE_GROUP_ALL: none */
     uint64_t status_ns; /**< next STATUS; 0: none */
-    uint64_t held_ns;   /**< since when the last frame is held back; 0: not held back */
-    bool withheld;      /**< set by the owner, who has frames not handed up: no NACKs */
+    uint64_t held_ns;   /**< since when the last frame has been held back; 0: not held back */
+    bool withheld;      /**< set by the owner while it has frames not passed on: no NACKs */
     bool framing;       /**< frame_messages is running */
-    /* as member of other roots' groups */
+    /* as a member that receives from other roots */
     struct rawe_group_member *waiting; /**< their streams have a timer, or something to deliver */
 };
 
 /** Initialize a group, which must not move in memory. Allocates nothing yet. */
 void rawe_group_init(struct rawe_group *group, const struct rawe_group_config *config);
 
-/** Free all memory. Does not call `done` of unfinished sends. Not to be called from a callback. */
+/** Free all memory, without calling `done` of unfinished sends. Do not call from a callback. */
 void rawe_group_free(struct rawe_group *group);
 
 /**
- * Send a message to all other members; the caller has set all but the internal fields. Returns
- * false, and takes nothing, when out of memory.
+ * Send a message to all other members. The caller sets all fields except the internal ones. Returns
+ * false, without taking the message, when out of memory.
  */
 bool rawe_group_send(struct rawe_group *group, struct rawe_group_send *send, uint64_t now_ns);
 
 /**
- * Read a multicast frame; `bytes` begin after the Ethernet header. Returns its payload, or NULL if
- * the frame is dropped, which is counted.
+ * Decode a multicast frame; `bytes` begin after the Ethernet header. Returns its payload, or NULL
+ * if the frame is dropped and counted.
  */
 const uint8_t *rawe_group_read(struct rawe_group_header *header, const uint8_t *bytes,
                                size_t len_bytes, struct rawe_group_counters *counters);
 
-/** Process a frame, or a packet with frames of a batch, placed by rawe_group_place or anywhere. */
+/** Process a frame, or a packet with frames of a batch, at rawe_group_place's address or not. */
 void rawe_group_receive(struct rawe_group *group, const struct rawe_group_header *header,
                         const uint8_t *payload, uint64_t now_ns);
 
@@ -118,17 +118,17 @@ uint8_t *rawe_group_place(const struct rawe_group *group, const struct rawe_grou
 /** Run due timers, send what the link refused, and deliver what the owner refused. */
 void rawe_group_progress(struct rawe_group *group, uint64_t now_ns);
 
-/** Return when rawe_group_progress is next needed, at the latest; UINT64_MAX: not at all. */
+/** Return the latest time for the next call of rawe_group_progress; UINT64_MAX: none is needed. */
 uint64_t rawe_group_next_ns(const struct rawe_group *group);
 
 /**
- * Send a control message to `root`, whose message the owner awaits, and to the next member, or down
- * the tree if the owner awaits acknowledgements (RAWE_GROUP_ALL). This detects deaths and requests
- * again what was dropped for want of memory. To be called after a long wait.
+ * Send a control message to `root`, whose message the owner awaits, and to the next member; or down
+ * the tree if the owner awaits acknowledgements (RAWE_GROUP_ALL). This detects deaths, and requests
+ * what was dropped when out of memory. Call it after a long wait.
  */
 void rawe_group_ask(struct rawe_group *group, uint32_t root);
 
-/** Return true if all have what this member sent, and wait for none of its acknowledgements. */
+/** Return true if all members have our messages and none is waiting for our acknowledgement. */
 bool rawe_group_done(const struct rawe_group *group);
 
 #endif

@@ -13,24 +13,24 @@
 #include "base/rawe_output.h"
 #include "base/rawe_wire.h"
 
-/** Most members directly below a member of the tree; it acknowledges for all below it. */
+/** Fan-out of the tree. Each member acknowledges for its whole subtree. */
 #define RAWE_GROUP_CHILDREN 8u
 
 /**
- * How late a frame may be before it counts as missing, and by how much, per member, NACKs are
- * spread: three times as long as one takes on a 10 Gb/s link.
+ * How late a frame may be before it counts as missing, and the time per member over which NACKs are
+ * spread: three times what one takes on a 10 Gb/s link.
  */
 #define RAWE_GROUP_NACK_NS 100000u
 #define RAWE_GROUP_SPREAD_NS 200u
-/** Most frames that a NACK names; the next NACK waits for them. */
+/** Limit on frames that a NACK names; the next NACK waits until they have arrived. */
 #define RAWE_GROUP_NACK_FRAMES 64u
-/** Silence of a root before it sends STATUS, so that the loss of its last frame is noticed. */
+/** After this silence, a root sends a STATUS, so that the loss of its last frame is noticed. */
 #define RAWE_GROUP_STATUS_NS 200000u
-/** A member that lacks nearly all frames for this long, and this many, hears no multicast. */
+/** A member that lacks nearly all frames, for this long and this many, hears no multicast. */
 #define RAWE_GROUP_DEAF_NS 1000000000u
 #define RAWE_GROUP_DEAF_FRAMES 8u
 
-/** Most batches in flight: a receiver has room for this many, however short, between polls. */
+/** Limit on batches in flight: between polls, a receiver has room for this many of any length. */
 #define RAWE_GROUP_BATCHES_MAX 96u
 
 /** Part of a message, as delivered. */
@@ -45,7 +45,7 @@ struct rawe_group_part {
     bool last;            /**< in the last part: this is the group's last message */
 };
 
-/** In place of a member: all others. */
+/** Stands for all other members. */
 #define RAWE_GROUP_ALL UINT32_MAX
 
 /** How messages are sent. These functions must not call back. */
@@ -58,29 +58,29 @@ struct rawe_group_output {
     bool (*batch)(void *context, uint8_t *head, const struct rawe_bytes *data,
                   uint32_t segment_bytes);
     /**
-     * Send a control message over the connection to a member. It is copied, and delivered once, in
-     * any order, unless there is no memory for it.
+     * Send a control message over the connection to a member. It is copied, and delivered once and
+     * in any order, unless there is no memory for it.
      */
     void (*control)(void *context, uint32_t to, const uint8_t *bytes, size_t len_bytes);
     const uint32_t *batch_bytes; /**< current limit of a batch's data */
     void *context;
 };
 
-/** Equal for all members, except for `self` and the callbacks. */
+/** The same for all members, except for `self` and the callbacks. */
 struct rawe_group_config {
     uint64_t id;            /**< random; also determines the first sequence number */
     uint32_t members;       /**< 2 to UINT16_MAX */
     uint32_t self;          /**< this member, counted from 0 */
-    uint32_t payload_bytes; /**< most in a frame; 128 to RAWE_GROUP_PAYLOAD_MAX */
+    uint32_t payload_bytes; /**< limit for a frame; 128 to RAWE_GROUP_PAYLOAD_MAX */
     uint32_t segment_bytes; /**< data of a frame in a batch, at most payload_bytes; 0: no batches */
     uint32_t window_frames; /**< a power of two, 2 to RAWE_WINDOW_FRAMES_MAX */
-    uint32_t share_from;    /**< in flight, from which messages may wait to share one; 0: never */
+    uint32_t share_from;    /**< with this many in flight, messages may share one; 0: never */
     /**
-     * Take the next part of a root's message. False: not now, offer it again at the next progress;
-     * the root stalls once its window is full.
+     * Take the next part of a root's message. False: not now; it is offered again at the next
+     * progress, and the root stalls once its window is full.
      */
     bool (*deliver)(void *context, const struct rawe_group_part *part);
-    /** Return where to receive this part, whose data is not received yet; NULL: anywhere. */
+    /** Return where to receive this part, whose data has yet to be read; NULL: anywhere. */
     uint8_t *(*place)(void *context, const struct rawe_group_part *part);
     void *context;
     struct rawe_group_output output;
@@ -91,15 +91,15 @@ struct rawe_group_counters {
     uint64_t messages_sent, messages_delivered;
     uint64_t frames_sent;  /**< DATA, each counted once */
     uint64_t batches_sent; /**< packets that carry such frames */
-    uint64_t repairs_sent; /**< frames resent, each to one member */
+    uint64_t repairs_sent; /**< frames resent to a single member */
     uint64_t status_sent, nacks_sent, acks_sent, waits_sent;
     uint64_t window_stalls;    /**< times that a message waited for acknowledgements */
-    uint64_t duplicates;       /**< DATA dropped: a repetition */
+    uint64_t duplicates;       /**< DATA received before, and dropped */
     uint64_t no_buffer;        /**< frames not accepted for lack of memory */
     uint64_t dropped_decode;   /**< too short, another version, type or flags, wrong lengths */
     uint64_t dropped_group;    /**< another group's id */
     uint64_t dropped_member;   /**< from or about a member that does not exist */
-    uint64_t dropped_source;   /**< from an address that is not the member's (the owner's) */
+    uint64_t dropped_source;   /**< not from the member's address (counted by the owner) */
     uint64_t dropped_checksum; /**< wrong CRC32C */
     uint64_t dropped_outside;  /**< sequence numbers outside the window */
     uint64_t dropped_fragment; /**< DATA that contradicts the rest of its message */
@@ -117,7 +117,7 @@ static inline uint32_t rawe_group_position(const struct rawe_group_config *confi
     return (member + config->members - root) % config->members;
 }
 
-/** Return the first position below this member in a root's tree; it need not exist. */
+/** Return the position of this member's first child in a root's tree; it need not exist. */
 static inline uint32_t rawe_group_first_child(const struct rawe_group_config *config, uint32_t root)
 {
     return rawe_group_position(config, config->self, root) * RAWE_GROUP_CHILDREN + 1;
@@ -137,7 +137,7 @@ static inline void rawe_group_send_control(const struct rawe_group_config *confi
                            RAWE_GROUP_CONTROL_HEADER_BYTES + control->data_bytes);
 }
 
-/** Send a STATUS to the members directly below this one in a root's tree. */
+/** Send a STATUS to this member's children in a root's tree. */
 static inline void rawe_group_send_down(const struct rawe_group_config *config, uint32_t root,
                                         uint8_t flags, uint32_t sequence)
 {
@@ -151,8 +151,8 @@ static inline void rawe_group_send_down(const struct rawe_group_config *config, 
 }
 
 /**
- * Return how far an acknowledgement is beyond `low`, from which a root has at most two windows in
- * flight; 0 for one so old that numbers have wrapped since.
+ * Return how far an acknowledgement is beyond `low`. A root has at most two windows in flight from
+ * there; an acknowledgement so old that numbers have wrapped gives 0.
  */
 static inline uint32_t rawe_group_beyond(const struct rawe_group_config *config, uint32_t low,
                                          uint32_t acknowledged)
@@ -162,8 +162,8 @@ static inline uint32_t rawe_group_beyond(const struct rawe_group_config *config,
 }
 
 /**
- * Record in `children` that a member directly below this one in a root's tree has acknowledged, for
- * all below it, the frames before `next`. Returns false, and counts it, if the member is not below.
+ * Record in `children` that a child of this member in a root's tree has acknowledged, for its whole
+ * subtree, the frames before `next`. Returns false, and counts it, if it is not a child.
  */
 static inline bool rawe_group_acked(const struct rawe_group_config *config, uint32_t root,
                                     uint32_t *children, uint32_t low, uint32_t from, uint32_t next)
@@ -180,7 +180,7 @@ static inline bool rawe_group_acked(const struct rawe_group_config *config, uint
     return true;
 }
 
-/** Return up to where, from `low` to `high`, all below this member in a root's tree are done. */
+/** Return the frame, from `low` to `high`, up to which this member's subtree is done. */
 static inline uint32_t rawe_group_least(const struct rawe_group_config *config, uint32_t root,
                                         const uint32_t *children, uint32_t low, uint32_t high)
 {

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** A frame that waits for an earlier one, or that the owner has refused. */
+/** A frame that waits for an earlier one, or was refused by the owner. */
 struct rawe_group_stored {
-    uint64_t missing;     /**< a bit for each missing piece; 0: complete */
+    uint64_t missing;     /**< bitmap of missing pieces; 0: complete */
     uint32_t total_bytes; /**< of its message */
     uint16_t len_bytes;
     uint8_t flags;
@@ -79,7 +79,7 @@ static void expect_missing(struct rawe_group_stream *stream, uint64_t now_ns)
     if (!rawe_sequence_before(missing, stream->end)) {
         stream->nack_ns = 0;
         stream->asked = stream->nack_end =
-            stream->end; /* keep close, because sequence numbers wrap */
+            stream->end; /* keep it close, because sequence numbers wrap */
     } else if (stream->nack_ns == 0 && !rawe_sequence_before(missing, stream->asked)) {
         const uint32_t hash = (stream->config->self * 0x9E3779B9u ^ stream->next) * 0x85EBCA6Bu;
         const uint64_t spread_ns = (uint64_t)stream->config->members * RAWE_GROUP_SPREAD_NS;
@@ -89,7 +89,7 @@ static void expect_missing(struct rawe_group_stream *stream, uint64_t now_ns)
     }
 }
 
-/** Request a frame again that was received and could not be kept. */
+/** Request again a frame that was received but could not be kept. */
 static void lose_frame(struct rawe_group_stream *stream, uint32_t sequence)
 {
     if (rawe_sequence_before(sequence, stream->asked)) {
@@ -138,7 +138,7 @@ static bool take_shared(struct rawe_group_stream *stream, const uint8_t *data, u
     return true;
 }
 
-/** Return true if a part of this length can follow what has been delivered of its message. */
+/** Return true if a part of this length can follow the delivered part of its message. */
 static bool continues_message(const struct rawe_group_stream *stream, uint32_t total_bytes,
                               uint32_t len_bytes)
 {
@@ -180,13 +180,13 @@ static void take_stored(struct rawe_group_stream *stream)
     }
 }
 
-/** Return a sequence number before which all members have acknowledged: the window ensures it. */
+/** Return a sequence number up to which all members have acknowledged, as the window ensures. */
 static uint32_t acked_by_all(const struct rawe_group_stream *stream)
 {
     return stream->next - stream->config->window_frames;
 }
 
-/** Acknowledge for the subtree once all of it has received what the root asked about. */
+/** Acknowledge for the subtree once it has all frames that the root asked about. */
 static void answer_tree(struct rawe_group_stream *stream)
 {
     const struct rawe_group_config *config = stream->config;
@@ -212,7 +212,7 @@ void rawe_group_stream_acked(struct rawe_group_stream *stream, uint32_t from, ui
     }
 }
 
-/** Note that frames before `end` exist. Returns false, and counts it, if they are impossible. */
+/** Note that all frames before `end` exist. Returns false, and counts it, if that is impossible. */
 static bool learn_end(struct rawe_group_stream *stream, uint32_t end)
 {
     if (rawe_sequence_before(stream->next + stream->config->window_frames, end)) {
@@ -223,7 +223,7 @@ static bool learn_end(struct rawe_group_stream *stream, uint32_t end)
     return true;
 }
 
-/** Return true if a frame with these flags requests an acknowledgement not sent yet. */
+/** Return true if a frame with these flags requests an acknowledgement that was not sent yet. */
 static bool asks_for_ack(const struct rawe_group_stream *stream, uint8_t flags, uint32_t end)
 {
     return (flags & RAWE_GROUP_FLAG_ASK) != 0 && rawe_sequence_before(stream->acked, end);
@@ -240,7 +240,7 @@ static void plan_answer(struct rawe_group_stream *stream, bool ask, uint32_t end
     expect_missing(stream, now_ns);
 }
 
-/** Return memory for a frame that must wait; NULL when out of memory. */
+/** Allocate memory for a frame that must wait; NULL when out of memory. */
 static struct rawe_group_stored *store(struct rawe_group_stream *stream, uint32_t sequence,
                                        uint8_t flags, uint32_t total_bytes, uint16_t len_bytes)
 {
@@ -376,7 +376,7 @@ void rawe_group_stream_status(struct rawe_group_stream *stream,
     if (!learn_end(stream, control->sequence)) {
         return;
     }
-    if (again) { /* a message may have been lost for want of memory */
+    if (again) { /* a message may have been lost when out of memory */
         stream->asked = stream->next;
     }
     rawe_group_send_down(stream->config, stream->root, control->flags, control->sequence);

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Group delivery: the frames that a member receives from one root. They are delivered in order;
- * missing ones are requested, once, and all are acknowledged:
+ * Group delivery: the frames that a member receives from one root. They are delivered in order and
+ * acknowledged; each missing frame is requested once:
  *
  *        next       asked    nack_end      end        next + window
  *   ......|....x..x...|..x.......|...x.......|..............|
@@ -24,18 +24,18 @@ struct rawe_group_stream {
     uint32_t next;                     /**< all frames before it are delivered */
     uint32_t end;                      /**< all frames before it are known to exist */
     uint32_t asked;                    /**< missing frames before it were requested */
-    uint32_t nack_end; /**< the NACK names only frames before this: later ones may just be late */
+    uint32_t nack_end; /**< the NACK names only frames before this; others may just be late */
     uint32_t stored_frames; /**< number of frames in `stored`, all between next and end */
-    uint32_t acked;         /**< acknowledged up to here, for all below */
+    uint32_t acked;         /**< acknowledged up to here, for the whole subtree */
     uint32_t total_bytes;   /**< of the message in progress */
     uint32_t at_bytes;      /**< delivered part of it; 0: no message is in progress */
     uint32_t shared_bytes;  /**< delivered part of the SHARED frame `next` */
     uint32_t ask;           /**< an acknowledgement up to here was requested along the tree */
-    uint32_t children[RAWE_GROUP_CHILDREN]; /**< members below have everything before this */
+    uint32_t children[RAWE_GROUP_CHILDREN]; /**< the subtree has all frames before this one */
     bool owes;                              /**< the acknowledgement of `ask` is still owed */
     bool heard;                             /**< something has arrived by multicast */
     bool batches;                           /**< a batch has arrived */
-    bool refused;                           /**< the frame `next` is here, but was not delivered */
+    bool refused;                           /**< the owner has refused the frame `next` */
 };
 
 /** Create a stream; NULL when out of memory. The caller keeps ownership of `config`. */
@@ -49,7 +49,7 @@ void rawe_group_stream_free(struct rawe_group_stream *stream);
 uint8_t *rawe_group_stream_place(const struct rawe_group_stream *stream,
                                  const struct rawe_group_header *header);
 
-/** Process a frame of the root, or frames of a batch. */
+/** Process a frame, or frames of a batch, from the root. */
 void rawe_group_stream_receive(struct rawe_group_stream *stream,
                                const struct rawe_group_header *header, const uint8_t *payload,
                                uint64_t now_ns);
@@ -58,16 +58,16 @@ void rawe_group_stream_receive(struct rawe_group_stream *stream,
 void rawe_group_stream_repair(struct rawe_group_stream *stream,
                               const struct rawe_group_control *control, uint64_t now_ns);
 
-/** Process a STATUS from the root, or from the parent in its tree. */
+/** Process a STATUS from the root, or from our parent in its tree. */
 void rawe_group_stream_status(struct rawe_group_stream *stream,
                               const struct rawe_group_control *control, uint64_t now_ns);
 
-/** Process an ACK from a member, which need not be below this one in the root's tree. */
+/** Process an ACK from a member, which need not be our child in the root's tree. */
 void rawe_group_stream_acked(struct rawe_group_stream *stream, uint32_t from, uint32_t next);
 
 /**
- * Run what is due, and deliver what was refused. `withheld`: frames that seem to be missing may
- * have arrived.
+ * Run due timers, and deliver what was refused. `withheld`: frames that seem to be missing may have
+ * arrived.
  */
 void rawe_group_stream_progress(struct rawe_group_stream *stream, bool withheld, uint64_t now_ns);
 

@@ -5,8 +5,8 @@
  * interface, from all peers together. A second instance limits grants in the same way
  * (rawe_grants.h). Outstanding data queues in our switch port, which drops what it cannot buffer,
  * so there is a limit while the link is busy. Peers that are busy with others send their data late.
- * Then the link idles, as its rate shows, and the limit grows by the amount that could have arrived;
- * arrivals shrink it again.
+ * Then the link idles, as its rate shows, and the limit grows by what could have arrived; arrivals
+ * shrink it again.
  *
  * The receiver does for all its senders what congestion control does for one: with one window per
  * sender, even minimum windows would together exceed the port's buffer. No clock, no socket.

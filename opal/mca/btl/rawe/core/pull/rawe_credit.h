@@ -175,7 +175,7 @@ bool rawe_credit_outdated(const struct rawe_credit *credit, unsigned lane,
 /** Return true if any connection may be outdated. Then call rawe_credit_keep for all of them. */
 bool rawe_credit_review(struct rawe_credit *credit);
 
-/** In a new epoch, let a connection that waits for credit continue to count as a sender. */
+/** In a new epoch, note a connection that is still waiting for credit. */
 void rawe_credit_keep(struct rawe_credit *credit, unsigned lane, struct rawe_credit_member *member);
 
 /** Length of the epochs in which senders are counted. */

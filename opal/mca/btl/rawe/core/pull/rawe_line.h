@@ -2,13 +2,13 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The rate of the line to this host at its narrowest point: the rate that the interface reports,
- * until arrivals show otherwise. A virtual machine's share of a NIC is less than its driver reports,
- * and some drivers report nothing.
+ * until arrivals show otherwise. A virtual machine's share of a NIC is lower than its driver
+ * reports, and some drivers report nothing.
  *
- * A line that delivers more than the assumed rate is faster. One that delivers less is slower only
- * if it loses frames while more is in flight to this host than its port holds; otherwise the senders
- * have no more to send, or the losses occur elsewhere. Delivery is measured in windows of arrival
- * time. Each frame that arrives marked as resent counts as a loss.
+ * A line that delivers more than its assumed rate is faster. One that delivers less is slower only
+ * if it loses frames while more is in flight to this host than its port holds; otherwise senders
+ * have no more to send, or losses occur elsewhere. Delivery is measured in windows of arrival time.
+ * Each frame that arrives marked as resent counts as a loss.
  *
  * Processes that share memory (struct rawe_line_host) learn together. They add arrivals to a window
  * atomically, because a lost update there would change the rate; elsewhere it matters little. The
@@ -32,7 +32,7 @@ struct rawe_line_host {
     _Atomic uint64_t clean_bytes;       /**< arrived since the rate last changed */
     _Atomic uint64_t spared_bytes;      /**< losses do not count until this much has arrived */
     _Atomic uint64_t sample_frames;     /**< arrived recently; on probation, since its start */
-    _Atomic uint64_t sample_lost;       /**< how many of these were lost; on probation, later ones */
+    _Atomic uint64_t sample_lost;       /**< lost ones of these; on probation, after the first */
     _Atomic uint64_t probation_mbps;    /**< rate before the probation; 0: not on probation */
     _Atomic uint64_t least_mbps;        /**< on probation, minimum rate to be delivered */
     _Atomic uint64_t probation_lost;    /**< lost before the probation, per 1024 frames */

@@ -55,8 +55,8 @@ struct rawe_pull {
 /** Initialize without peers. `pull` must not move afterwards. */
 void rawe_pull_init(struct rawe_pull *pull, const struct rawe_pull_config *config, uint64_t now_ns);
 /**
- * Return true if an operation, whose `peer` is set, may begin now and request everything. For a long
- * GET, whose data counts as outstanding, sets `budget`.
+ * Return true if an operation, whose `peer` is set, may begin now and request everything. Sets
+ * `budget` for a long GET, whose data counts as outstanding.
  */
 bool rawe_pull_may_begin(struct rawe_pull *pull, struct rawe_operation *operation, uint64_t now_ns);
 /** Queue a long GET that may not begin, until its turn. Its `asked_bytes` is set. */

@@ -45,7 +45,7 @@ void *rawe_buffer_take_urgent(struct rawe_buffer_pool *pool)
 void rawe_buffer_give(struct rawe_buffer_pool *pool, void *buffer)
 {
     if (pool->allocated > pool->limit) {
-        free(buffer); /* urgent requests have exceeded the limit */
+        free(buffer); /* rawe_buffer_take_urgent has exceeded the limit */
         pool->allocated--;
         return;
     }
@@ -53,7 +53,7 @@ void rawe_buffer_give(struct rawe_buffer_pool *pool, void *buffer)
     pool->free = buffer;
 }
 
-/** Return the fragment's message, which may be new. On failure, return NULL and set `*why`. */
+/** Find or create the message of a fragment. On failure, returns NULL and sets `*why`. */
 static struct rawe_partial *find_partial(struct rawe_reassembly *reassembly,
                                          struct rawe_buffer_pool *pool,
                                          const struct rawe_fragment *fragment,
@@ -207,7 +207,7 @@ void rawe_deferral_init(struct rawe_deferral *deferral, size_t limit_bytes)
     *deferral = (struct rawe_deferral){.limit_bytes = limit_bytes};
 }
 
-/** Append an entry with room for `payload_bytes` of its `len_bytes`. NULL when out of memory. */
+/** Append an entry of `len_bytes`, `payload_bytes` of them in the entry. NULL: out of memory. */
 static struct rawe_deferred *append_deferred(struct rawe_deferral *deferral, struct rawe_conn *conn,
                                              size_t payload_bytes, size_t len_bytes)
 {
@@ -245,7 +245,7 @@ bool rawe_deferral_keep(struct rawe_deferral *deferral, struct rawe_conn *conn,
     return true;
 }
 
-/** Keep the next fragmented message, which is complete. Returns false when out of memory. */
+/** Keep the next fragmented message, which must be complete. Returns false when out of memory. */
 static bool keep_next(struct rawe_deferral *deferral, struct rawe_conn *conn,
                       struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool)
 {

@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Reassembly: puts fragmented messages together and hands them out in the order of their numbers.
+ * Reassembly: puts fragmented messages together and delivers them in the order of their numbers.
  * The sender has at most RAWE_REASSEMBLY_MESSAGES in progress, and each fragment is added once (the
- * receive window ensures that), so counting bytes tells when a message is complete. Complete
- * messages are deferred while the owner of the engines cannot be called.
+ * receive window ensures that), so a byte count shows when a message is complete. Complete messages
+ * are deferred while the owner of the engines cannot be called.
  */
 #ifndef RAWE_REASSEMBLY_H
 #define RAWE_REASSEMBLY_H
@@ -22,15 +22,15 @@ struct rawe_buffer_pool {
     void *free; /**< list, linked through the buffers' first bytes */
     size_t buffer_bytes;
     unsigned allocated; /**< buffers in existence */
-    unsigned limit;     /**< beyond it, only rawe_buffer_take_urgent allocates */
+    unsigned limit;     /**< only rawe_buffer_take_urgent exceeds it */
 };
 
 void rawe_buffer_pool_init(struct rawe_buffer_pool *pool, size_t buffer_bytes, unsigned limit);
-/** Free the unused buffers. All others must have been given back. */
+/** Free the unused buffers. All buffers must have been returned. */
 void rawe_buffer_pool_free(struct rawe_buffer_pool *pool);
 /** Take a buffer. NULL at the limit or when out of memory. */
 void *rawe_buffer_take(struct rawe_buffer_pool *pool);
-/** Take a buffer, if necessary beyond the limit: for the one message that all others wait for. */
+/** Take a buffer, even beyond the limit: for the one message that all others are waiting for. */
 void *rawe_buffer_take_urgent(struct rawe_buffer_pool *pool);
 void rawe_buffer_give(struct rawe_buffer_pool *pool, void *buffer);
 
@@ -45,7 +45,7 @@ struct rawe_partial {
     _Alignas(16) uint8_t content[];
 };
 
-/** All zero: nothing is in progress, and message 0 is the first. */
+/** Initially all zero: nothing is in progress, and message 0 is the first. */
 struct rawe_reassembly {
     struct rawe_partial *first; /**< messages in progress; NULL: none */
     uint32_t next;              /**< number of the next message to be delivered */
@@ -54,29 +54,29 @@ struct rawe_reassembly {
 enum rawe_reassembly_result {
     RAWE_REASSEMBLY_TAKEN,     /**< the message may be complete: see rawe_reassembly_ready */
     RAWE_REASSEMBLY_REFUSED,   /**< contradicts earlier fragments or the limits: a hostile frame */
-    RAWE_REASSEMBLY_NO_BUFFER, /**< no memory: let the sender send it again */
+    RAWE_REASSEMBLY_NO_BUFFER, /**< no memory: let the sender resend it */
 };
 
-/** Add a decoded fragment, which is therefore consistent in itself. */
+/** Add a fragment. Decoding has checked that it is consistent in itself. */
 enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassembly,
                                                 struct rawe_buffer_pool *pool,
                                                 const struct rawe_fragment *fragment);
 
-/** Return the next message in order; NULL: it is not complete. */
+/** Return the next message in order; NULL: it is incomplete. */
 const struct rawe_partial *rawe_reassembly_ready(const struct rawe_reassembly *reassembly);
 
-/** Take the next message in order, or NULL if incomplete. The caller gives the buffer back. */
+/** Take the next message in order, or NULL if incomplete. The caller returns its buffer. */
 struct rawe_partial *rawe_reassembly_take(struct rawe_reassembly *reassembly);
 
 /** Return where to receive the data of a fragment before rawe_reassembly_add; NULL: anywhere. */
 uint8_t *rawe_reassembly_place(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool,
                                const struct rawe_fragment *fragment);
 
-/** Give all buffers back. Messages are numbered from `first` on afterwards. */
+/** Return all buffers to the pool. Further messages are numbered from `first` on. */
 void rawe_reassembly_clear(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool,
                            uint32_t first);
 
-/** A frame that arrives in slices, one at a time. A slice out of order loses the frame. */
+/** A frame that arrives in slices. There is one at a time, and a slice out of order discards it. */
 struct rawe_sliced;
 
 /** Discard an incomplete frame. */
@@ -85,23 +85,23 @@ void rawe_sliced_free(struct rawe_sliced **sliced);
 enum rawe_slice_result {
     RAWE_SLICE_ADDED,     /**< more slices are missing */
     RAWE_SLICE_WHOLE,     /**< the frame is complete */
-    RAWE_SLICE_REFUSED,   /**< out of order, or of another frame */
+    RAWE_SLICE_REFUSED,   /**< out of order, or part of another frame */
     RAWE_SLICE_INVALID,   /**< not a slice at all */
-    RAWE_SLICE_NO_MEMORY, /**< the sender repeats it */
+    RAWE_SLICE_NO_MEMORY, /**< the sender will repeat it */
 };
 
 /**
  * Add a slice, whose header and payload are untrusted, to `*sliced`, which is NULL or was allocated
- * here; rawe_sliced_free releases it. With RAWE_SLICE_WHOLE, `payload` and its length in `header`
- * become those of the frame, which lies in `*memory`; the caller frees that.
+ * here; rawe_sliced_free frees it. With RAWE_SLICE_WHOLE, `payload` and its length in `header`
+ * become the frame's. The frame is in `*memory`, which the caller frees.
  */
 enum rawe_slice_result rawe_sliced_add(struct rawe_sliced **sliced, uint32_t payload_max_bytes,
                                        struct rawe_header *header, const uint8_t **payload,
                                        void **memory);
 
 /*
- * Deferral: what arrived and completed while the owner could not be called. All engines of a
- * process share one, because messages that arrived over several interfaces must be delivered in the
+ * Deferral: holds deliveries and completions while the owner cannot be called. All engines of a
+ * process share one, because messages that arrive over several interfaces must be delivered in the
  * order in which they were accepted: their senders were told that they arrived, and have sent more.
  */
 
@@ -114,16 +114,16 @@ struct rawe_deferred {
     size_t len_bytes;
     size_t allocated_bytes;        /**< memory used, including its buffer */
     struct rawe_partial *whole;    /**< a message or bundle in its buffer; NULL: in `payload` */
-    struct rawe_buffer_pool *pool; /**< to which that buffer belongs */
+    struct rawe_buffer_pool *pool; /**< the pool of that buffer */
     uint8_t tag;                   /**< of a fragmented message */
-    bool fragmented;               /**< one message; otherwise MESSAGE fragments */
+    bool fragmented;               /**< true: one message; false: MESSAGE fragments */
     uint8_t payload[];
 };
 
 struct rawe_deferral {
     _Alignas(2) bool active; /**< the owner cannot be called now */
-    bool pending;            /**< there is something to be delivered, completed or reported */
-    bool fragments_wait;     /**< fragmented messages stayed behind for lack of memory */
+    bool pending;            /**< something must be delivered, completed or reported */
+    bool fragments_wait;     /**< fragmented messages were not kept, for lack of memory */
     bool losses_wait;        /**< connections have lost data: see rawe_callbacks.lost */
     bool refused;            /**< it was full and frames were not accepted: see rawe_conn_admit */
     bool discards;           /**< the owner never comes back: keep nothing */
@@ -136,32 +136,32 @@ struct rawe_deferral {
 /** Initialize an empty deferral. */
 void rawe_deferral_init(struct rawe_deferral *deferral, size_t limit_bytes);
 
-/** Return true if messages must be kept: the owner is away, or earlier ones wait for it. */
+/** Return true if messages must be kept: the owner is away, or earlier messages wait for it. */
 static inline bool rawe_deferral_holds(const struct rawe_deferral *deferral)
 {
-    uint16_t both; /* one comparison, for each message */
+    uint16_t both; /* a single comparison, because this runs for every message */
     _Static_assert(offsetof(struct rawe_deferral, pending) == 1, "the two flags are neighbours");
     memcpy(&both, deferral, sizeof(both));
     return both != 0;
 }
 
 /**
- * Return true if no more is kept: messages are not accepted and get no credit. A single one may
- * exceed the limit. Nothing of any connection may overtake waiting fragmented messages.
+ * Return true if it is full: messages are not accepted, and peers get no credit. A single message
+ * may exceed the limit. No connection's messages may overtake waiting fragmented messages.
  */
 static inline bool rawe_deferral_full(const struct rawe_deferral *deferral)
 {
     return deferral->bytes >= deferral->limit_bytes || deferral->fragments_wait;
 }
 
-/** Return true if there is anything to report to the owner, except waiting fragmented messages. */
+/** Return true if it has anything to report to the owner, besides waiting fragmented messages. */
 static inline bool rawe_deferral_has(const struct rawe_deferral *deferral)
 {
     return deferral->first != NULL || deferral->losses_wait ||
            deferral->completed[0].first != NULL || deferral->completed[1].first != NULL;
 }
 
-/** The owner has received some of what is kept. */
+/** The owner has received part of what was kept. */
 static inline void rawe_deferral_note_reported(struct rawe_deferral *deferral)
 {
     deferral->pending = deferral->fragments_wait || rawe_deferral_has(deferral);
@@ -172,8 +172,8 @@ bool rawe_deferral_keep(struct rawe_deferral *deferral, struct rawe_conn *conn,
                         const uint8_t *payload, size_t len_bytes);
 
 /**
- * Keep the fragmented messages whose turn it is, from buffers of `pool`. When full, they stay
- * behind and fragments_wait is set. `all`: ignore the limit, because others must not overtake them
+ * Keep the fragmented messages whose turn it is, in buffers of `pool`. If it is full, they are not
+ * moved, and fragments_wait is set. `all`: ignore the limit, because others must not overtake them
  * or the connection restarts; the peer was told that they arrived.
  */
 void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_conn *conn,
@@ -191,10 +191,10 @@ struct rawe_send *rawe_deferral_take_completed(struct rawe_deferral *deferral,
 /** Take the oldest entry, for rawe_deferral_drop; NULL: none. */
 struct rawe_deferred *rawe_deferral_take(struct rawe_deferral *deferral);
 
-/** Free an entry that was taken, and give its buffer back. */
+/** Free an entry that was taken, and return its buffer. */
 void rawe_deferral_drop(struct rawe_deferral *deferral, struct rawe_deferred *entry);
 
-/** The owner never comes back: discard everything, now and later. Messages are still accepted. */
+/** The owner will not return: discard everything, now and later. Messages are still accepted. */
 void rawe_deferral_discard(struct rawe_deferral *deferral);
 
 /** Discard what is kept for a connection that ends. */

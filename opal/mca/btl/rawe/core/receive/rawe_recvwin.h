@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Receive window: which frames of a connection have arrived, so that each is accepted once, and
- * which acknowledgement is owed for them: at once, after some more frames, or after a delay, unless
- * a data frame carries it first.
+ * Receive window. It records which frames of a connection have arrived, so that each is accepted
+ * once, and when an acknowledgement is owed: at once, after some more frames, or after a delay,
+ * unless a data frame carries it first.
  *
  *        next                         next + span
  *   ......|x.xx.x.....................|
@@ -18,15 +18,15 @@
 
 #include "base/rawe_wire.h"
 
-/** While a frame is missing, acknowledge every few frames, so that the sender learns which. */
+/** While a frame is missing, acknowledge every few frames, so that the sender learns which one. */
 #define RAWE_RECVWIN_EVERY_WITH_GAP 4u
 
-/** However small the credit, the acknowledgement of a single frame may wait to be carried. */
+/** Even with small credit, the acknowledgement of a single frame may wait for data to carry it. */
 #define RAWE_RECVWIN_EVERY_LEAST 2u
 
 struct rawe_recvwin {
     uint32_t next;           /**< lowest sequence number not accepted yet */
-    uint32_t beyond;         /**< how many were accepted beyond it; 0: no gap */
+    uint32_t beyond;         /**< how many were accepted after it; 0: no gap */
     uint32_t highest;        /**< highest sequence number accepted, if beyond != 0 */
     uint32_t unacked_frames; /**< accepted since our last acknowledgement */
     uint64_t *taken;         /**< ring of bits, by sequence number; freed when nothing is missing */
@@ -34,10 +34,10 @@ struct rawe_recvwin {
     uint32_t answer_number;   /**< of the probe to answer */
     bool ack_now;             /**< acknowledge at the end of this round */
     bool answer_probe;        /**< the acknowledgement answers a probe */
-    bool duplicate_seen;      /**< the next acknowledgement frame reports a duplicate */
+    bool duplicate_seen;      /**< let the next acknowledgement frame report a duplicate */
 };
 
-/** Reset: nothing received, nothing owed, no memory used. All zero before the first call. */
+/** Reset: nothing received or owed, no memory used. Must be all zero before the first call. */
 void rawe_recvwin_reset(struct rawe_recvwin *window, uint32_t first_sequence);
 
 enum rawe_recvwin_verdict {
@@ -105,7 +105,7 @@ static inline void rawe_recvwin_stop(struct rawe_recvwin *window)
     window->ack_deadline_ns = 0;
 }
 
-/** Owe an immediate answer to a probe, with its number. Number 0 replaces no other. */
+/** Owe an immediate answer to a probe, with its number. Number 0 does not replace another. */
 static inline void rawe_recvwin_owe_answer(struct rawe_recvwin *window, uint32_t probe_number)
 {
     if (probe_number != 0 || !window->answer_probe) {
@@ -120,7 +120,7 @@ static inline bool rawe_recvwin_can_be_carried(const struct rawe_recvwin *window
     return !rawe_recvwin_has_gap(window) && !window->answer_probe && !window->duplicate_seen;
 }
 
-/** A data frame has carried the cumulative acknowledgement. A SACK block remains owed. */
+/** A data frame has carried the cumulative acknowledgement. A SACK block is still owed. */
 static inline void rawe_recvwin_carried(struct rawe_recvwin *window)
 {
     if (!rawe_recvwin_has_gap(window)) {

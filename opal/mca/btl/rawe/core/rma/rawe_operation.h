@@ -19,7 +19,7 @@
 /** Limit on operations in progress. Each may use memory at the peer until its reply is sent. */
 #define RAWE_OPERATIONS_MAX 1024u
 
-/** Longer replies may use the bulk lane; others, which fit any frame, use the request's connection. */
+/** Longer replies may use the bulk lane; shorter ones, which fit any frame, the request's lane. */
 #define RAWE_OPERATION_SHORT_BYTES 64u
 
 struct rawe_operation;

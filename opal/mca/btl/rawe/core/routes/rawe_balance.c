@@ -17,7 +17,7 @@ void rawe_balance_share(struct rawe_balance_route *routes, unsigned count, uint6
         rate += routes[i].rate;
         routes[i].share_bytes = 1; /* nonzero: takes part */
     }
-    /* Treat backlogs and new data as a queue. A route whose backlog exceeds its part gets 0. */
+    /* Divide backlogs and new data together. A route whose backlog exceeds its part gets 0. */
     while (changed) {
         changed = false;
         for (unsigned i = 0; i < count; i++) {
@@ -51,7 +51,7 @@ void rawe_balance_share(struct rawe_balance_route *routes, unsigned count, uint6
 /** Steal at least this many bytes: a batch costs a system call, whatever its length. */
 #define GRAIN_BYTES RAWE_BATCH_BYTES_MAX
 
-/** Assume at least 1/SLOWEST_PART of the fastest rate, so that recovery is noticed. */
+/** Assume at least 1/SLOWEST_PART of the fastest rate, so that a recovery is noticed. */
 #define SLOWEST_PART 16u
 
 /** The routes to a process that carry PUTs, and the load of each. */
@@ -66,7 +66,7 @@ static struct rawe_conn *get_bulk_conn(const struct rawe_peer *peer)
     return peer->conn[RAWE_LANE_BULK];
 }
 
-/** Return true if PUTs of other routes may use this one. Not if its own use another. */
+/** Return true if PUTs of other routes may use this one. False if its own PUTs use another. */
 static bool may_carry_puts(const struct rawe_peer *peer)
 {
     const struct rawe_conn *conn = get_bulk_conn(peer);
@@ -101,7 +101,7 @@ static uint64_t nominal_mbps(const struct rawe_peer *peer)
     return mbps < RAWE_CC_RATE_MOST_MBPS ? mbps : RAWE_CC_RATE_MOST_MBPS;
 }
 
-/** Fill in measured rates, or nominal ones scaled like them: a switch may slow all of them. */
+/** Fill in rates: measured, or nominal and scaled like those, because a switch may slow all. */
 static void fill_rates(struct routes *routes)
 {
     uint64_t measured = 0, nominal = 0, best = 0;
@@ -131,7 +131,7 @@ static void fill_rates(struct routes *routes)
     }
 }
 
-/** Find the routes to the process of `peer` that carry PUTs, and divide all movable bytes. */
+/** Find the routes to `peer`'s process that carry PUTs, and divide all movable bytes. */
 static void divide_bytes(struct routes *routes, struct rawe_peer *peer)
 {
     struct rawe_peer *each = peer;
@@ -171,7 +171,7 @@ static bool others_have(struct rawe_peer *peer)
     return bytes >= GRAIN_BYTES;
 }
 
-/** rawe_conn.refill: steal what exceeds the shares of other routes, when nothing is queued here. */
+/** rawe_conn_tx.refill: nothing is queued here, so steal from routes that exceed their shares. */
 static bool refill_queue(struct rawe_conn *conn)
 {
     struct rawe_peer *peer = conn->peer;
@@ -197,7 +197,7 @@ static bool refill_queue(struct rawe_conn *conn)
     return conn->tx.queue.first != NULL;
 }
 
-/** Send data over the bulk lanes to the process. Returns false when out of memory. */
+/** Send data to the process over its bulk lanes. Returns false when out of memory. */
 static bool send_balanced(struct rawe_peer *peer, struct rawe_send *send)
 {
     uint64_t now_ns = rawe_engine_clock_ns(peer->engine);

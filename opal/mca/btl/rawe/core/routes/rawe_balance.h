@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Distributes long PUTs, and replies to GETs, over all routes to a process. Each is queued on the
- * bulk lane of one route. Another route with an empty queue takes over enough for all routes to
- * finish together (rawe_balance_share), when it is queued and whenever that route runs out
+ * bulk lane of one route. Other routes with empty queues take over enough for all routes to finish
+ * together (rawe_balance_share), both when the send is queued and whenever a route runs out of data
  * (doc/architecture.md).
  *
  *   queue of route 0   [framed|        stays        |  taken over  ]
@@ -24,7 +24,7 @@ struct rawe_balance_route {
 };
 
 /**
- * Divide `total_bytes` among `count` routes, at most 16. Each share but one is a multiple of
+ * Divide `total_bytes` among `count` routes, at most 16. Every share except one is a multiple of
  * `grain_bytes`, or 0. New data and backlogs together must be less than 2^39 bytes.
  */
 void rawe_balance_share(struct rawe_balance_route *routes, unsigned count, uint64_t total_bytes,

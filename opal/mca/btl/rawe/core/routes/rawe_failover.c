@@ -17,7 +17,7 @@ static void set_due(struct rawe_failover *failover, uint64_t due_ns)
     __atomic_store_n(&failover->due_ns, due_ns, __ATOMIC_RELAXED);
 }
 
-/** Check a route from now on. */
+/** Add a route to those that are checked. */
 static void add_checked(struct rawe_failover *failover, struct rawe_peer *peer)
 {
     if (!peer->is_suspected) {
@@ -41,7 +41,7 @@ void rawe_failover_forget(struct rawe_failover *failover, struct rawe_peer *peer
     peer->is_suspected = false;
 }
 
-/** Return true if the route is measured: from the first loss to a measurement without one. */
+/** Return true if the route is measured, which lasts from a loss to a measurement without any. */
 static bool is_measured(const struct rawe_peer *peer)
 {
     return peer->quality.since_ns != 0;
@@ -82,7 +82,7 @@ void rawe_failover_lossy(struct rawe_failover *failover, const struct rawe_conn 
     }
 }
 
-/** Set a route down. If it was the last, return to those that only lose frames. */
+/** Set a route down. If it was the last one up, use those that only lose frames. */
 static void set_down(struct rawe_peer *peer, enum rawe_failover_report report, uint64_t now_ns)
 {
     peer->report = (uint8_t)report;
@@ -134,7 +134,7 @@ static uint64_t ask_answered_ns(const struct rawe_failover *failover, const stru
     return failover->callbacks.answered_ns(failover->context, peer);
 }
 
-/** Send a PING over a route, and with `others` over all others as well, to compare them. */
+/** Send a PING over a route and, with `others`, over all others as well, to compare them. */
 static void ping_route(const struct rawe_failover *failover, struct rawe_peer *peer, bool others)
 {
     struct rawe_peer *each = peer;
@@ -177,7 +177,7 @@ static bool is_silent(struct rawe_peer *peer)
     return false;
 }
 
-/** Return the least loss of the other routes that are up, in permille. UINT32_MAX: none is up. */
+/** Return the lowest loss of the other routes that are up, in permille. UINT32_MAX: none is up. */
 static uint32_t others_permille(struct rawe_peer *peer)
 {
     uint32_t least = UINT32_MAX;
@@ -192,18 +192,18 @@ static uint32_t others_permille(struct rawe_peer *peer)
     return least;
 }
 
-/** Set a route down because it loses frames. One answered PING then says little. */
+/** Set a route down because it loses frames. A single answered PING then proves little. */
 static void avoid_route(struct rawe_peer *peer, uint64_t now_ns)
 {
     rawe_health_avoid(&peer->health, now_ns);
     set_down(peer, RAWE_FAILOVER_LOSSY, now_ns);
 }
 
-/** A PING is lost after ANSWER_NS if another route answers, else ignored after NO_ANSWER_NS. */
+/** A PING is lost after ANSWER_NS if another route answers, or ignored after NO_ANSWER_NS if not. */
 #define ANSWER_NS (2 * RAWE_FAILOVER_INTERVAL_NS)
 #define NO_ANSWER_NS (10 * RAWE_FAILOVER_INTERVAL_NS)
 
-/** Send PINGs over all routes if a route has too few frames: a busy host answers on none. */
+/** If a route has too few frames, ping all routes: a busy host answers on none of them. */
 static void compare_answers(const struct rawe_failover *failover, struct rawe_peer *peer,
                             uint64_t now_ns)
 {
@@ -247,7 +247,7 @@ static void check(const struct rawe_failover *failover, struct rawe_peer *peer, 
     if (peer->health.state == RAWE_HEALTH_UP && is_measured(peer)) {
         check_quality(failover, peer, now_ns);
     }
-    /* A full port loses PINGs like all other frames, but what is resent arrives in the end. */
+    /* A full port drops PINGs like all other frames, but resent frames eventually arrive. */
     bool heard = peer->health.state == RAWE_HEALTH_SUSPECT && !is_silent(peer);
     switch (rawe_health_check(&peer->health, heard ? now_ns : ask_answered_ns(failover, peer),
                               others_answered_ns(failover, peer), now_ns)) {
@@ -278,7 +278,7 @@ static void report_route_state(const struct rawe_failover *failover, struct rawe
     }
 }
 
-/** True if a route needs no checks: up and not measured, or no carrier while another is up. */
+/** Return true if a route needs no checks: up and not measured, or no carrier and another is up. */
 static bool is_steady(struct rawe_peer *peer)
 {
     return (peer->health.state == RAWE_HEALTH_UP && !is_measured(peer)) ||
@@ -324,6 +324,6 @@ void rawe_failover_check(struct rawe_failover *failover, bool may_say, uint64_t 
         }
     }
     if (due_ns < __atomic_load_n(&failover->due_ns, __ATOMIC_RELAXED)) {
-        set_due(failover, due_ns); /* else a callback has asked for an earlier check */
+        set_due(failover, due_ns); /* otherwise a callback has asked for an earlier check */
     }
 }

@@ -2,14 +2,14 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Failover: tracks which routes to a process are in doubt or down, and when to ping over them.
- * Connections leave a route that is down (rawe_peer_set_down), and return when it answers again
+ * Connections move off a route that is down (rawe_peer_set_down), and return when it answers again
  * (rawe_peer_set_up). There are four triggers:
  *
  *   its interface has lost its carrier       down at once, and not pinged meanwhile
  *   a connection that uses it is silent      all routes are pinged: down if only others answer
  *                                            while that connection is silent
  *   its interface has its carrier again      pinged at once, and used when it answers
- *   it loses frames                          compared with the others: down if it loses much
+ *   it loses frames                          compared with other routes: down if it loses many
  *                                            more, unless no other is left
  *
  * A process with a single route is never pinged, because there is no other route to use.
@@ -25,7 +25,7 @@
 /** Shortest interval between checks of routes in doubt or down, in ns. */
 #define RAWE_FAILOVER_INTERVAL_NS 10000000u
 
-/** A change of a route that the user has not been told yet. */
+/** A change of a route that has not been reported to the user yet. */
 enum rawe_failover_report {
     RAWE_FAILOVER_NO_REPORT,
     RAWE_FAILOVER_CARRIER_LOST, /**< down: its interface has no carrier */
@@ -35,11 +35,11 @@ enum rawe_failover_report {
     RAWE_FAILOVER_FOLLOWED,     /**< the peer's interface has another address */
 };
 
-/** Callbacks to the owner. None may close a peer, nor call the failover except where stated. */
+/** Callbacks to the owner. They must not close a peer, nor call the failover except as stated. */
 struct rawe_failover_callbacks {
     /** Send a PING over this route. May call rawe_failover_follow for it. */
     void (*ask)(void *context, struct rawe_peer *peer);
-    /** Return when the newest answer came over this route; 0: never. */
+    /** Return when the newest answer arrived over this route; 0: never. */
     uint64_t (*answered_ns)(void *context, const struct rawe_peer *peer);
     /** Report a change of the route to the user. */
     void (*say)(void *context, const struct rawe_peer *peer, enum rawe_failover_report report);
@@ -74,7 +74,7 @@ void rawe_failover_set_carrier(struct rawe_failover *failover, struct rawe_engin
 void rawe_failover_heed_carrier(struct rawe_failover *failover, struct rawe_peer *peer,
                                 uint64_t now_ns);
 
-/** The route leads to the peer's new address from now on, from which it has answered. */
+/** The peer has answered from a new address: let the route lead there from now on. */
 void rawe_failover_follow(struct rawe_failover *failover, struct rawe_peer *peer,
                           const uint8_t mac[RAWE_MAC_BYTES], uint64_t now_ns);
 
@@ -93,7 +93,7 @@ static inline bool rawe_failover_pending(const struct rawe_failover *failover)
     return __atomic_load_n(&failover->suspected, __ATOMIC_RELAXED) != NULL;
 }
 
-/** Return when the next check is due, as far as is known now; UINT64_MAX: when that changes. */
+/** Return when the next check is due, as far as known now; UINT64_MAX: none is planned. */
 static inline uint64_t rawe_failover_due_ns(const struct rawe_failover *failover)
 {
     return rawe_failover_pending(failover) ? __atomic_load_n(&failover->due_ns, __ATOMIC_RELAXED)

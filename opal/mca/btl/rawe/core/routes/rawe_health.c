@@ -3,20 +3,20 @@
 
 #define MS 1000000ull
 
-/** Time to wait if another route has answered: a responder serves all interfaces. */
+/** How long to wait after another route has answered: one responder serves all interfaces. */
 #define PATIENCE_NS (40 * MS)
 
-/** Consecutive answers before a route is used again: a plug that is being moved bounces. */
+/** Consecutive answers before a route is used again: a connector bounces while it is plugged in. */
 #define ANSWERS_WANTED 3u
 
-/** A failure this soon after a recovery doubles ANSWERS_WANTED, up to 24: some three seconds. */
+/** A failure this soon after a recovery doubles ANSWERS_WANTED, up to 24, some three seconds. */
 #define RELAPSE_NS (10000 * MS)
 #define DOUBLINGS_MAX 3u
 
 /** Consecutive answers before a lossy route is used again: it always answers some PINGs. */
 #define LOSSY_ANSWERS_WANTED 24u
 
-/** Interval of PINGs: 1/PARTS of the time since the state began, within these bounds. */
+/** Interval between PINGs: 1/PARTS of the time since the state began, within these bounds. */
 #define SUSPECT_LEAST_NS (10 * MS)
 #define SUSPECT_MOST_NS (250 * MS)
 #define DOWN_LEAST_NS (50 * MS)
@@ -43,7 +43,7 @@ void rawe_health_lose(struct rawe_health *health, uint64_t now_ns)
     enter_state(health, RAWE_HEALTH_DOWN, now_ns);
 }
 
-/** Return the number of failures soon after recoveries, including the present one. */
+/** Return the number of failures soon after recoveries, including the current one. */
 static uint8_t count_relapses(const struct rawe_health *health, uint64_t now_ns)
 {
     bool soon = health->recovered_ns != 0 && now_ns - health->recovered_ns < RELAPSE_NS;
@@ -111,7 +111,7 @@ static enum rawe_health_verdict check_down(struct rawe_health *health, uint64_t 
     if (now_ns < due_ns) {
         return RAWE_HEALTH_NOTHING;
     }
-    health->since_ns += now_ns - due_ns; /* while we did not run, no PING became rarer */
+    health->since_ns += now_ns - due_ns; /* do not lengthen the interval for time we did not run */
     bool answered = health->asked_ns != 0 && pong_ns >= health->asked_ns;
     health->answers = answered ? (uint8_t)(health->answers + 1) : 0;
     unsigned wanted = health->lossy ? LOSSY_ANSWERS_WANTED : ANSWERS_WANTED;

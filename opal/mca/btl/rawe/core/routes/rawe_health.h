@@ -1,14 +1,13 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Health of a route, judged by the answers of the peer's responder. A route is down when it does
- * not answer while another one to the same process does, and up again after several answers in a
- * row. A route that is not in doubt is not pinged. One that fails again soon after recovering must
- * answer for longer each time (hold-down), because PINGs are lost, too, where many senders share a
- * port.
+ * Health of a route, judged by answers from the peer's responder. A route is down when it does not
+ * answer while another one to the same process does, and up again after several answers in a row. A
+ * route that is not in doubt is not pinged. One that fails again soon after recovering must answer
+ * for longer each time (hold-down), because PINGs are also lost when many senders share a port.
  *
  * A route that loses frames is abandoned in the same way (rawe_quality.h), and must answer 24 times
- * in a row, up to 192: with 30 % loss that hardly ever happens.
+ * in a row, up to 192. With 30 % loss that hardly ever happens.
  *
  *   UP ──a connection is silent──> SUSPECT ──no answer, but by another route──> DOWN
  *    ^                                │                                          │ ^
@@ -34,13 +33,13 @@ struct rawe_health {
     uint8_t state;         /**< enum rawe_health_state */
     uint8_t answers;       /**< DOWN: answers in a row */
     uint8_t relapses;      /**< how often it failed again soon after recovering */
-    bool lossy;            /**< DOWN: not dead, but abandoned because another loses less */
+    bool lossy;            /**< DOWN: not dead, but abandoned for one that loses less */
 };
 
 /** What to do about a route. */
 enum rawe_health_verdict {
     RAWE_HEALTH_NOTHING,
-    RAWE_HEALTH_ASK,       /**< send it a PING, and the others if it is SUSPECT */
+    RAWE_HEALTH_ASK,       /**< ping it; if it is SUSPECT, ping the others as well */
     RAWE_HEALTH_FAILED,    /**< it is DOWN from now on */
     RAWE_HEALTH_RECOVERED, /**< it was DOWN, and is UP from now on */
 };
@@ -48,10 +47,10 @@ enum rawe_health_verdict {
 /** A connection that uses the route is silent: find out whether the route is to blame. */
 void rawe_health_doubt(struct rawe_health *health, uint64_t now_ns);
 
-/** The interface has lost its carrier, or has it again, so that the route is pinged at once. */
+/** The interface has lost or regained its carrier: make the route DOWN, and due for a PING. */
 void rawe_health_lose(struct rawe_health *health, uint64_t now_ns);
 
-/** The route loses much more than another: make it DOWN until it has answered for longer. */
+/** The route loses many more frames than another: make it DOWN until it has answered for longer. */
 void rawe_health_avoid(struct rawe_health *health, uint64_t now_ns);
 
 /** No other route is left: make it UP if it only loses frames. False: it is dead, or already UP. */
@@ -62,8 +61,8 @@ uint64_t rawe_health_due_ns(const struct rawe_health *health);
 
 /**
  * Advance the time; call every 10 ms or so unless the route is UP. `pong_ns` is the time of its
- * newest answer (now, if no connection that uses it is silent any more), `other_pong_ns` that over
- * all other routes to the process; 0: never.
+ * newest answer (now, if no connection that uses it is silent any more), `other_pong_ns` that of
+ * the newest answer over any other route to the process; 0: never.
  */
 enum rawe_health_verdict rawe_health_check(struct rawe_health *health, uint64_t pong_ns,
                                            uint64_t other_pong_ns, uint64_t now_ns);

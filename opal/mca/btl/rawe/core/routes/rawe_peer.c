@@ -64,7 +64,7 @@ void rawe_peer_join(struct rawe_peer *peer, struct rawe_peer *other)
     rawe_route_join(&peer->route, &other->route);
 }
 
-/** Call a function for each connection to the process. It is passed the route of `peer`. */
+/** Call a function for each connection to the process, passing it the route of `peer`. */
 static void for_all(struct rawe_peer *peer,
                     void (*each)(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns),
                     uint64_t now_ns)
@@ -80,7 +80,7 @@ static void for_all(struct rawe_peer *peer,
     } while (other != peer);
 }
 
-/** Choose a route after a change: the preferred one if it is up, else the present one if it is. */
+/** Choose a route after a change: the preferred one if up, otherwise the current one if up. */
 static void choose_route(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
     struct rawe_route *best = rawe_route_best(conn->path.preferred);
@@ -205,7 +205,7 @@ enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, enum rawe_needs 
     return worst;
 }
 
-/** Return true if a streak can begin, apart from the number of messages in a row. */
+/** Return true if a streak can begin, regardless of the number of messages in a row. */
 static bool streak_begins(const struct rawe_peer *peer, const struct rawe_conn *express,
                           const struct rawe_conn *bulk, uint64_t passed_ns)
 {
@@ -223,7 +223,7 @@ static bool poor_joins_streak(struct rawe_peer *peer, const struct rawe_conn *ex
     const struct rawe_conn *bulk = peer->conn[RAWE_LANE_BULK];
     bool idle = bulk == NULL || rawe_conn_drained(bulk);
     if (peer->streak && (!idle || peer->streak_count == 0)) {
-        return true; /* 0: this message began the streak, but could not be copied */
+        return true; /* 0: this message began the streak but could not be copied */
     }
     peer->streak = false;
     if (++peer->streak_count <= RAWE_PEER_STREAK_MESSAGES) {
@@ -238,11 +238,11 @@ static bool poor_joins_streak(struct rawe_peer *peer, const struct rawe_conn *ex
 
 /**
  * Return true if this message, which fits a frame, is one of many sent in a row. It then shares a
- * batch with its successors on the bulk lane: one system call for dozens of messages. Both signs
- * are needed: a slow peer also causes frames in flight, and a ping-pong also has messages close
- * together. Lone messages are slower on the bulk lane (NAS LU by 10 %, ping-pong by 20 %). No
- * streak begins while long messages would delay it. A streak lasts until the bulk lane is
- * acknowledged, because changing lanes changes the order.
+ * batch with its successors on the bulk lane: one system call for dozens of messages. Frames in
+ * flight alone may mean a slow peer, and messages close together a ping-pong, so both are needed.
+ * Lone messages are slower on the bulk lane (NAS LU by 10 %, ping-pong by 20 %). No streak begins
+ * while long messages would delay it. A streak lasts until the bulk lane is acknowledged, because
+ * changing lanes changes the order.
  */
 static inline bool joins_streak(struct rawe_peer *peer, const struct rawe_conn *express,
                                 size_t total_bytes)
@@ -283,7 +283,7 @@ static void message_done(struct rawe_send *send, enum rawe_status status)
     }
 }
 
-/** Complete a transmitted message early. Copy to its own memory what is elsewhere. */
+/** Complete a transmitted message early. Copies data from elsewhere to the message's own memory. */
 static void complete_early(struct rawe_message *message, struct rawe_conn *conn)
 {
     struct rawe_send *send = &message->send;
@@ -372,7 +372,7 @@ bool rawe_peer_send_control(struct rawe_peer *peer, uint64_t channel, const uint
     return conn != NULL && rawe_conn_send_control(conn, channel, data, len_bytes, now_ns(peer));
 }
 
-/** Begin an operation now. Returns false if that is not possible at present. */
+/** Begin an operation now. Returns false if that is currently impossible. */
 static bool begin_operation(struct rawe_peer *peer, struct rawe_operation *operation)
 {
     struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_EXPRESS);
@@ -380,13 +380,13 @@ static bool begin_operation(struct rawe_peer *peer, struct rawe_operation *opera
     if (conn == NULL || (put && !rawe_conn_copies_record(conn, operation->len_bytes))) {
         return false;
     }
-    /* A record that joins a frame held back needs no current time. */
+    /* A record that joins a held-back frame does not need the current time. */
     bool joins = operation->kind != RAWE_FRAGMENT_ATOMIC &&
                  rawe_conn_record_joins(conn, put ? operation->len_bytes : RAWE_REQUEST_BYTES);
     return rawe_conn_operate(conn, operation, joins ? peer->engine->now_ns : now_ns(peer));
 }
 
-/** Count a piece of a split GET, or its last request, as complete. */
+/** Count a piece of a split GET, or the end of its requests, as complete. */
 static void finish_part(struct rawe_operation *whole)
 {
     if (--whole->parts == 0) {
@@ -427,7 +427,7 @@ static void piece_done(struct rawe_operation *piece, enum rawe_status status)
     finish_part(whole);
 }
 
-/** Request the next `len_bytes` of a GET. Returns false if that is not possible at present. */
+/** Request the next `len_bytes` of a GET. Returns false if that is currently impossible. */
 static bool ask_for_part(struct rawe_operation *whole, uint64_t len_bytes)
 {
     struct rawe_operation *piece = malloc(sizeof(*piece));
@@ -504,7 +504,7 @@ void rawe_peer_begin_waiting(struct rawe_engine *engine)
     }
 }
 
-/** End the waiting GETs of a peer that is closed or given up, as failed. */
+/** Fail the waiting GETs from a peer that is closed or given up. */
 static void abandon_waiting(struct rawe_engine *engine, const struct rawe_peer *peer)
 {
     struct rawe_link abandoned, *next;

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * A peer: one interface of another process, as reached by one engine. It has a connection for each
- * lane, opened on first use. It decides which lane carries a message and how: copied or in place,
- * coalesced or alone, complete once acknowledged or as soon as transmitted.
+ * lane, opened on first use. It decides which lane carries a message, and whether the message is
+ * copied or sent in place, coalesced or alone, complete once acknowledged or once transmitted.
  *
  *   message                                        lane     how
  *   up to copy_max_bytes, and one frame            express  copied; coalesced while frames are
@@ -29,13 +29,13 @@
 #include "routes/rawe_health.h"
 #include "routes/rawe_quality.h"
 
-/** Messages in two pieces up to this length, in bytes, complete early: see rawe_message. */
+/** Two-piece messages of up to this many bytes complete early; see rawe_message. */
 #define RAWE_PEER_COPY_BYTES (16u * 1024u + 64u)
 
 /** Longest control message, in bytes: it fits a frame on any usable path. */
 #define RAWE_PEER_CONTROL_BYTES 400u
 
-/** Messages in a row, within streak_ns, that begin a streak: each takes 2 us, or more. */
+/** This many messages in a row, within streak_ns, begin a streak: each takes 2 us or more. */
 #define RAWE_PEER_STREAK_MESSAGES 8u
 
 struct rawe_peer_config {
@@ -43,21 +43,21 @@ struct rawe_peer_config {
     uint16_t port;
     uint32_t key;
     uint32_t payload_max_bytes; /**< frame payload that the path carries */
-    uint8_t interface;          /**< in the peer's list, counted from 1; 0: not known */
-    uint32_t speed_mbps;        /**< nominal, of the slower end; 0: unknown */
-    void *owner;                /**< of its connections */
+    uint8_t interface;          /**< index in the peer's list, counted from 1; 0: not known */
+    uint32_t speed_mbps;        /**< nominal speed of the slower end; 0: unknown */
+    void *owner;                /**< owner of its connections */
 };
 
 struct rawe_peer {
     struct rawe_engine *engine;
-    struct rawe_route route;            /**< to it; the process's other routes may be in its ring */
+    struct rawe_route route;            /**< its ring may contain other routes to the process */
     struct rawe_conn *conn[RAWE_LANES]; /**< NULL until the lane is used */
     void *owner;                        /**< of its connections */
     uint32_t speed_mbps;                /**< see rawe_peer_config */
     uint64_t streak_since_ns;           /**< start of the current series of one-frame messages... */
     uint32_t streak_count;              /**< ... on the express lane, and their number */
-    bool streak;                        /**< the bulk lane carries such messages, and no others */
-    bool takes_part; /**< carries other PUTs of the process: rawe_balance.h. Atomic */
+    bool streak;                        /**< the bulk lane carries only such messages */
+    bool takes_part; /**< carries other routes' PUTs as well (rawe_balance.h). Atomic */
     /* written by rawe_failover.c */
     bool is_suspected;         /**< in rawe_failover's list */
     uint8_t report;            /**< enum rawe_failover_report, not reported yet */
@@ -71,11 +71,11 @@ struct rawe_peer {
  * and owns the memory until rawe_peer_send returns RAWE_PEER_COMPLETE (with `completed_early`:
  * until `release`) or `complete` is called.
  *
- * Early completion: a message in memory of its own is complete for its sender once transmitted,
- * while its memory stays in use until the peer has acknowledged it. A second piece in other memory
- * is copied behind the first while the frames are in flight, which takes less time than waiting for
+ * Early completion: a message in memory of its own is complete for its sender once transmitted, but
+ * its memory stays in use until the peer has acknowledged it. A second piece in other memory is
+ * copied to follow the first while the frames are in flight, which takes less time than waiting for
  * the acknowledgement. An untransmitted message does not complete early, because the caller might
- * not make progress for long.
+ * make no progress for a long time.
  */
 struct rawe_message {
     struct rawe_send send;
@@ -102,7 +102,7 @@ enum rawe_peer_result {
 void rawe_peer_init(struct rawe_peer *peer, struct rawe_engine *engine,
                     const struct rawe_peer_config *config);
 
-/** Close the peer's connections and fail remaining sends. Other connections leave its route. */
+/** Close the peer's connections and fail remaining sends. Other connections move off its route. */
 void rawe_peer_close(struct rawe_peer *peer);
 
 /** Open the connection of a lane; NULL when out of memory. Use rawe_peer_conn. */
@@ -115,34 +115,34 @@ static inline struct rawe_conn *rawe_peer_conn(struct rawe_peer *peer, unsigned 
     return __builtin_expect(conn != NULL, 1) ? conn : rawe_peer_open(peer, lane);
 }
 
-/** Open the connection of a lane, if it is new, before anything is sent on it. */
+/** Connect a lane that was never used, before anything is sent on it. */
 void rawe_peer_connect(struct rawe_peer *peer, unsigned lane);
 
-/** The peer's process is lost: fail its connections, which say so whenever it asks. */
+/** The peer's process is lost: fail its connections, which say so if it ever probes them. */
 void rawe_peer_give_up(struct rawe_peer *peer);
 
-/** The path was found to carry frame payload of at most this length. */
+/** The path was found to carry at most this much frame payload. */
 void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_bytes);
 
 /** The peer's interface has a new MAC address. */
 void rawe_peer_set_mac(struct rawe_peer *peer, const uint8_t mac[RAWE_MAC_BYTES], uint64_t now_ns);
 
 /**
- * Our interface has a new MAC address (rawe_engine_set_mac), which the peer learns from a frame:
- * send one. `opens`: open a connection for that if there is none.
+ * Our interface has a new MAC address (rawe_engine_set_mac): send a frame, from which the peer
+ * learns it. `opens`: open a connection for that if there is none.
  */
 void rawe_peer_announce(struct rawe_peer *peer, bool opens, uint64_t now_ns);
 
 /**
  * Make two peers of a process share routes. Engines may be in use, but not for messages to this
- * process. Calls must not overlap.
+ * process. Calls must not be concurrent.
  */
 void rawe_peer_join(struct rawe_peer *peer, struct rawe_peer *other);
 
-/** The route is down: move connections to another, if any, until rawe_peer_set_up. */
+/** The route is down: move connections to another one, if any, until rawe_peer_set_up. */
 void rawe_peer_set_down(struct rawe_peer *peer, uint64_t now_ns);
 
-/** The route is up again: the peer's connections return, and so do others that had no route. */
+/** The route is up again: its connections return, and so do others that had no route. */
 void rawe_peer_set_up(struct rawe_peer *peer, uint64_t now_ns);
 
 /** Return the peer object whose route a connection uses. */
@@ -164,14 +164,14 @@ enum rawe_peer_result rawe_peer_send(struct rawe_peer *peer, struct rawe_message
 
 /**
  * Send a control message of up to RAWE_PEER_CONTROL_BYTES by copying it. The peer's owner receives
- * it once, by rawe_callbacks.control; control messages may overtake each other. They are for the
- * owners of engines, not for the upper layer. Returns false if the connection has failed, or when
- * out of memory.
+ * it once, through rawe_callbacks.control; control messages may overtake each other. They are for
+ * the owners of engines, not for the upper layer. Returns false if the connection has failed or
+ * when out of memory.
  */
 bool rawe_peer_send_control(struct rawe_peer *peer, uint64_t channel, const uint8_t *data,
                             size_t len_bytes);
 
-/** Begin a GET, an ATOMIC, or a PUT that can be copied; else false. A long GET may have to wait. */
+/** Begin a GET, ATOMIC, or copyable PUT; a long GET may have to wait. False: it was not begun. */
 bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation);
 /** Begin the GETs whose turn has come. Called in each round. */
 void rawe_peer_begin_waiting(struct rawe_engine *engine);

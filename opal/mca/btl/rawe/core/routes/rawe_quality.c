@@ -2,16 +2,16 @@
 #include "rawe_quality.h"
 
 /**
- * A measurement has at least this many frames or PINGs. With 12, a route that loses 19 % shows at
- * most one loss in three measurements of ten. With fewer in MOST_NS the measurement starts again.
+ * A measurement has at least this many frames or PINGs. With 12, a route that loses 19 % would show
+ * at most one loss in three of ten measurements. With fewer in MOST_NS, the measurement restarts.
  */
 #define FRAMES_MIN 40u
 #define MOST_NS 5000000000ull
 
-/** A poor route loses at least this many times as much as another. */
+/** A poor route loses at least this many times as many frames as another. */
 #define POOR_TIMES 4u
 
-/** A route is left after this many consecutive poor measurements. */
+/** A route is abandoned after this many consecutive poor measurements. */
 #define POOR_MEASUREMENTS 2u
 
 void rawe_quality_begin(struct rawe_quality *quality, uint32_t arrived, uint32_t lost,

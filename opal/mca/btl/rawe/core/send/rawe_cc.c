@@ -1,13 +1,13 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Code common to all congestion control algorithms: see rawe_cc.h.
+ * Code shared by all congestion control algorithms; see rawe_cc.h.
  */
 #include "rawe_cc.h"
 
 /**
- * First window of the bulk lane: half of the port buffer of a small switch, or 21 frames at MTU
- * 1500, where RFC 9002 section 7.2 has 10. Frames of the express lane are short.
+ * Initial window of the bulk lane: half the port buffer of a small switch, or 21 frames at MTU
+ * 1500; RFC 9002 section 7.2 allows 10. Frames of the express lane are short.
  */
 #define FIRST_BYTES 32000u
 #define FIRST_LEAST_FRAMES 4u
@@ -16,18 +16,18 @@
 /** RFC 9002 section 7.2: kMinimumWindow. */
 #define LEAST_FRAMES 2u
 
-/** After losses, this many frames may be sent besides those that acknowledgements release. */
+/** After losses, this many frames may be sent in addition to those released by acknowledgements. */
 #define REFILL_FRAMES 10u
 
 /** Persistent congestion: RFC 9002 section 7.6.1, kPersistentCongestionThreshold. */
 #define PERSISTENT_TIMEOUTS 3u
 
-/** An unused window stays no longer than this, whatever the estimated round trip. */
+/** An unused window is kept no longer than this, whatever the estimated round trip. */
 #define UNUSED_MOST_NS 1000000000ull
 
 /**
- * Least time and bytes of a rate measurement: acknowledgements arrive in lumps of a quarter of the
- * window, and shapers release lumps as well.
+ * Minimum time and bytes of a rate measurement: acknowledgements arrive in bursts, for a quarter of
+ * the window each, and shapers release frames in bursts as well.
  */
 #define RATE_LEAST_NS 2000000ull
 #define RATE_LEAST_BYTES 65536u
@@ -65,9 +65,9 @@ void rawe_cc_forget(struct rawe_cc *cc, const struct rawe_rtt *rtt, uint64_t now
 }
 
 /**
- * Measure the rate of acknowledged bytes while frames are always in flight. Frames in flight per
- * round trip would mislead: after a pause few are in flight, but the round trip still includes the
- * old queue.
+ * Measure the rate of acknowledged bytes while frames are continuously in flight. Frames in flight
+ * divided by round trip would mislead: after a pause few frames are in flight, but the round trip
+ * still includes the old queue.
  */
 void rawe_cc_measure_rate(struct rawe_cc *cc, const struct rawe_ack *ack)
 {
@@ -95,7 +95,7 @@ void rawe_cc_measure_rate(struct rawe_cc *cc, const struct rawe_ack *ack)
 enum rawe_cc_loss rawe_cc_lost(struct rawe_cc *cc, uint64_t sent_ns, bool again,
                                const struct rawe_rtt *rtt, uint64_t now_ns)
 {
-    /* Time stands still within a turn. Losses are found, and resent, after frames were sent. */
+    /* The time is constant within a turn, in which losses are found and resent after sending. */
     if (sent_ns < cc->recovery_ns || (sent_ns == cc->recovery_ns && !again)) {
         return RAWE_CC_KNOWN;
     }

@@ -2,9 +2,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Congestion control of a connection: how many frames the network can hold. The algorithm is a
- * table of functions (struct rawe_cc_type). The common parts are here: one reduction for the losses
- * of a round trip, the pace at which the network is refilled afterwards, persistent congestion,
- * unused windows, and the delivery rate.
+ * table of functions (struct rawe_cc_type). This file has the common parts: a single reduction for
+ * all losses in a round trip, the pace at which the network is refilled afterwards, persistent
+ * congestion, unused windows, and the delivery rate.
  */
 #ifndef RAWE_CC_H
 #define RAWE_CC_H
@@ -23,7 +23,7 @@ struct rawe_cc;
  */
 struct rawe_cc_type {
     const char *name; /**< the value of btl_rawe_congestion */
-    /** A new path: set the first window, usually cc->first, and initialize the algorithm's state. */
+    /** A new path: set the initial window, usually cc->first, and the algorithm's state. */
     void (*started)(struct rawe_cc *cc);
     /** An acknowledgement arrived. cc->rate_mbps is up to date. */
     void (*acknowledged)(struct rawe_cc *cc, const struct rawe_ack *ack);
@@ -31,16 +31,16 @@ struct rawe_cc_type {
     void (*lost)(struct rawe_cc *cc);
     /** Persistent congestion (RFC 9002 section 7.6): nothing has arrived for several timeouts. */
     void (*timed_out)(struct rawe_cc *cc);
-    /** Less than half of the window was used for `periods` times RAWE_CC_UNUSED_NS or an RTO. */
+    /** Less than half the window was used for `periods` times RAWE_CC_UNUSED_NS or an RTO. */
     void (*idle)(struct rawe_cc *cc, uint64_t periods);
 };
 
 /** State of CUBIC: see rawe_cubic.c. */
 struct rawe_cubic {
     uint32_t threshold;      /**< slow start ends here */
-    uint32_t acked_in_round; /**< frames acknowledged in this round trip, a window's worth */
+    uint32_t acked_in_round; /**< frames acknowledged in this round trip, which is one window */
     uint32_t plateau;        /**< the window at the last reduction */
-    uint32_t rounds;         /**< round trips since */
+    uint32_t rounds;         /**< round trips since then */
 };
 
 struct rawe_cc {
@@ -51,9 +51,9 @@ struct rawe_cc {
     uint32_t first;        /**< initial window, used again after idleness */
     uint32_t rate_mbps;    /**< delivery rate, averaged over the latest measurements; 0: none yet */
     uint32_t refill;       /**< frames that may be in flight while refilling after losses */
-    uint64_t used_ns;      /**< when half of the window was last in flight */
-    uint64_t recovery_ns;  /**< losses of frames sent until then belong to the last reduction */
-    uint64_t lost_ns;      /**< first loss since anything arrived; 0: none */
+    uint64_t used_ns;      /**< when half the window was last in flight */
+    uint64_t recovery_ns;  /**< losses of frames sent up to then belong to the last reduction */
+    uint64_t lost_ns;      /**< first loss since something last arrived; 0: none */
     uint64_t rate_from_ns; /**< start of the rate measurement; 0: nothing is in flight */
     uint64_t rate_bytes;   /**< acknowledged since then */
     union {
@@ -70,7 +70,7 @@ extern const struct rawe_cc_type *const rawe_cc_types[];
 void rawe_cc_start(struct rawe_cc *cc, const struct rawe_cc_type *type, uint32_t most,
                    uint32_t frame_bytes, uint64_t now_ns);
 
-/** Do not take losses of frames sent until now, over another path, for congestion of this one. */
+/** Frames sent so far used another path: do not take their losses for congestion on this one. */
 static inline void rawe_cc_excuse(struct rawe_cc *cc, uint64_t now_ns)
 {
     cc->recovery_ns = now_ns;
@@ -89,7 +89,7 @@ static inline void rawe_cc_set_window(struct rawe_cc *cc, uint32_t frames)
     cc->window = frames > cc->least ? frames : cc->least;
 }
 
-/** Return true if half of the window is in flight. */
+/** Return true if half the window is in flight. */
 static inline bool rawe_cc_is_used(const struct rawe_cc *cc, uint32_t in_flight)
 {
     return 2 * in_flight >= cc->window;
@@ -105,14 +105,14 @@ static inline void rawe_cc_sent(struct rawe_cc *cc, uint32_t in_flight, uint64_t
 
 /**
  * After this time, or a retransmission timeout if longer, an unused window says nothing about the
- * network. A receiver forgets its senders as fast: see rawe_credit.c.
+ * network. A receiver forgets its senders equally fast; see rawe_credit.c.
  */
 #define RAWE_CC_UNUSED_NS 10000000ull
 
 /** Slow path of rawe_cc_validate. */
 void rawe_cc_forget(struct rawe_cc *cc, const struct rawe_rtt *rtt, uint64_t now_ns);
 
-/** Frames are about to be transmitted, perhaps after a pause: forget an unused window. */
+/** Frames are about to be transmitted: if the window was unused for too long, forget it. */
 static inline void rawe_cc_validate(struct rawe_cc *cc, const struct rawe_rtt *rtt,
                                     uint32_t in_flight, uint64_t now_ns)
 {
@@ -122,7 +122,7 @@ static inline void rawe_cc_validate(struct rawe_cc *cc, const struct rawe_rtt *r
     }
 }
 
-/** Begin with one frame: the peer must first say how many may follow. */
+/** Begin with a single frame: the peer must first say how many may follow. */
 static inline void rawe_cc_announce(struct rawe_cc *cc, uint64_t now_ns)
 {
     cc->refill = 1;
@@ -138,7 +138,7 @@ static inline bool rawe_cc_paused(const struct rawe_cc *cc, uint64_t now_ns)
 /** Slow path of rawe_cc_acknowledged. */
 void rawe_cc_measure_rate(struct rawe_cc *cc, const struct rawe_ack *ack);
 
-/** Process an acknowledgement. Losses that follow from it are reported afterwards. */
+/** Process an acknowledgement. Losses that it reveals are reported afterwards. */
 static inline void rawe_cc_acknowledged(struct rawe_cc *cc, const struct rawe_ack *ack)
 {
     if (ack->arrived != 0 && (ack->in_flight != 0 || cc->rate_from_ns != 0)) {
@@ -154,7 +154,7 @@ static inline void rawe_cc_acknowledged(struct rawe_cc *cc, const struct rawe_ac
 enum rawe_cc_loss {
     RAWE_CC_KNOWN,      /**< part of the last congestion event */
     RAWE_CC_CONGESTION, /**< a new congestion event: the window was reduced */
-    RAWE_CC_PERSISTENT, /**< persistent congestion: the smallest window */
+    RAWE_CC_PERSISTENT, /**< persistent congestion: the window is now the smallest */
 };
 
 /**
@@ -169,9 +169,9 @@ enum rawe_cc_loss rawe_cc_lost(struct rawe_cc *cc, uint64_t sent_ns, bool again,
 void rawe_cc_refill(struct rawe_cc *cc, uint32_t in_flight, uint32_t arrived_frames);
 
 /**
- * Pace the sender after losses were reported, or after an acknowledgement of `arrived_frames` that
- * followed some; `in_flight` frames are left. Until the window is full again, it is filled as in
- * slow start, not at once (RFC 6937: PRR with slow start reduction bound).
+ * Pace the sender after losses were reported, or after a later acknowledgement of `arrived_frames`;
+ * `in_flight` frames are left. Until the window is full again, it is filled as in slow start, not
+ * at once (RFC 6937: PRR with slow start reduction bound).
  */
 static inline void rawe_cc_pace(struct rawe_cc *cc, uint32_t in_flight, uint32_t arrived_frames)
 {
@@ -180,7 +180,7 @@ static inline void rawe_cc_pace(struct rawe_cc *cc, uint32_t in_flight, uint32_t
     }
 }
 
-/** Largest delivery rate that is distinguished. */
+/** Higher delivery rates are recorded as this one. */
 #define RAWE_CC_RATE_MOST_MBPS (1u << 20)
 
 #endif

@@ -2,17 +2,17 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * CUBIC (RFC 9438): slow start, a reduction to 0.7 when frames are lost, and cubic growth, which is
- * fast up to near the window of the loss, slow around it, and fast beyond. Time is counted in round
- * trips, not in seconds, because a round trip takes microseconds. Growth back takes ROUNDS_BACK
- * round trips whatever the window. Random losses, as on a bad cable, then leave the window nearly
- * full. Additive increase would need a hundred round trips for each loss.
+ * fast at first, slow around the window at the loss, and fast beyond it. Time is counted in round
+ * trips, not in seconds, because a round trip takes microseconds. Whatever its size, the window
+ * recovers in ROUNDS_BACK round trips. So it stays nearly full in spite of random losses, as on a
+ * bad cable. Additive increase would need a hundred round trips for each loss.
  */
 #include "rawe_cc.h"
 
 /** Round trips from a reduction back to the window before it. */
 #define ROUNDS_BACK 5
 
-/** Round trips after a reduction when the curve is beyond any window. */
+/** After this many round trips, the curve exceeds any window. */
 #define ROUNDS_MOST 64u
 
 static void cubic_started(struct rawe_cc *cc)
@@ -67,13 +67,13 @@ static void cubic_lost(struct rawe_cc *cc)
     cubic->threshold = cc->window;
 }
 
-/** Use the least window. Slow start leads back to the window after the last reduction. */
+/** Use the smallest window. Slow start then grows it to that after the last reduction. */
 static void timed_out(struct rawe_cc *cc)
 {
     rawe_cc_set_window(cc, cc->least);
 }
 
-/** Halve the window each period (RFC 7661, RFC 2861). Slow start leads nearly back to the old. */
+/** Halve the window each period (RFC 7661, RFC 2861). Slow start then nearly restores it. */
 static void cubic_idle(struct rawe_cc *cc, uint64_t periods)
 {
     struct rawe_cubic *cubic = &cc->state.cubic;

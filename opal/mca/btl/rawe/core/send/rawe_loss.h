@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Telling late frames from lost ones: the round-trip time of a connection, and its reordering
- * window, which is how long a frame may be overtaken before it counts as lost.
+ * window. That is how late a frame may be after newer ones before it counts as lost.
  */
 #ifndef RAWE_LOSS_H
 #define RAWE_LOSS_H
@@ -14,15 +14,14 @@
 struct rawe_rtt {
     uint64_t smoothed_ns;  /**< 0: no sample yet */
     uint64_t variation_ns; /**< mean deviation */
-    uint64_t minimum_ns;   /**< smallest sample, or probe's round trip; UINT64_MAX: none */
+    uint64_t minimum_ns;   /**< shortest sample or probe round trip; UINT64_MAX: none */
 };
 
 void rawe_rtt_init(struct rawe_rtt *rtt);
 
 /**
- * Expect this round trip until the first sample. It is the handshake's, so that losses among the
- * first frames are noticed soon. It may include an earlier CONNECT, so it does not count as a
- * minimum.
+ * Expect the handshake's round trip until the first sample, so that losses among the first frames
+ * are noticed soon. It may include an earlier CONNECT, so it does not count as a minimum.
  */
 static inline void rawe_rtt_expect(struct rawe_rtt *rtt, uint64_t rtt_ns)
 {
@@ -32,10 +31,10 @@ static inline void rawe_rtt_expect(struct rawe_rtt *rtt, uint64_t rtt_ns)
     }
 }
 
-/** Take a sample: the time from sending a frame, only once, to its acknowledgement. */
+/** Add a sample: the time from sending a frame, sent only once, to its acknowledgement. */
 void rawe_rtt_sample(struct rawe_rtt *rtt, uint64_t sample_ns);
 
-/** A probe was answered after `took_ns`: the shortest round trip is at most that. */
+/** A probe was answered after `took_ns`, so the shortest round trip is at most that. */
 static inline void rawe_rtt_probed(struct rawe_rtt *rtt, uint64_t took_ns)
 {
     took_ns = took_ns != 0 ? took_ns : 1;
@@ -45,9 +44,9 @@ static inline void rawe_rtt_probed(struct rawe_rtt *rtt, uint64_t took_ns)
 /** An acknowledgement. The send window fills in its results, which congestion control uses. */
 struct rawe_ack {
     uint64_t now_ns;
-    /** The peer reported all that it has: an arrival is evidence against what is missing. */
+    /** The peer reported everything it has: an arrival is evidence that missing frames are lost. */
     bool evidence;
-    bool limited;            /**< the window was what limited the sender */
+    bool limited;            /**< the window limited the sender */
     uint64_t minimum_rtt_ns; /**< a faster answer belongs to an earlier transmission */
     uint32_t frame_bytes;    /**< payload of a full frame */
     /* results */
@@ -56,12 +55,12 @@ struct rawe_ack {
     uint64_t rtt_ns;    /**< round trip of the newest frame acknowledged in order; 0: none */
 };
 
-/** Return how long to wait before an acknowledgement is overdue; without a sample, `most_ns`. */
+/** Return the time after which an acknowledgement is overdue; without a sample, `most_ns`. */
 uint64_t rawe_rtt_overdue(const struct rawe_rtt *rtt, uint64_t least_ns, uint64_t most_ns);
 
 /**
- * The reordering window adapts as RACK's does (RFC 8985 section 6.2 step 4). It widens when resent
- * frames turn out to have arrived already, and narrows after losses without such duplicates.
+ * The reordering window adapts like RACK's (RFC 8985 section 6.2 step 4). It widens when resent
+ * frames turn out to have already arrived, and narrows after losses without such duplicates.
  */
 struct rawe_reorder {
     uint32_t steps;     /**< width, in steps; 1: as configured */
@@ -79,7 +78,7 @@ static inline void rawe_reorder_resent(struct rawe_reorder *reorder)
     reorder->resent = true;
 }
 
-/** The peer dropped a duplicate. If nothing was resent, the network made it: ignore it. */
+/** The peer dropped a duplicate. Ignore it if nothing was resent: the network duplicated it. */
 void rawe_reorder_duplicate(struct rawe_reorder *reorder, uint32_t una, uint32_t next);
 
 /** Frames were lost, for the first time in this round trip. */

@@ -1,16 +1,16 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Order over all connections to a process. Open MPI's ob1 numbers messages with 16 bits and sorts
- * early ones, so none may overtake 32768 others. Each connection keeps its order, or nearly, but
- * nothing bounds how far it runs ahead of another whose interface is slower, stalls, or has lost a
- * frame. So messages to a process are numbered when submitted, and a message is sent only when all
- * that precede it by RAWE_ORDER_MOST or more have been acknowledged. The numbers are not
- * transmitted; the receiver delivers acknowledged messages in the order of arrival
+ * Message order across all connections to a process. Open MPI's ob1 numbers messages with 16 bits
+ * and sorts early ones, so none may overtake 32768 others. Each connection keeps its messages in
+ * order, or nearly, but it could run arbitrarily far ahead of another whose interface is slower,
+ * stalls, or has lost a frame. So messages to a process are numbered when submitted, and a message
+ * is sent only when all that precede it by RAWE_ORDER_MOST or more have been acknowledged. The
+ * numbers are not transmitted; the receiver delivers acknowledged messages in the order of arrival
  * (receive/rawe_reassembly.h).
  *
- * The limit is computed again once it is reached, and then with each acknowledgement. The hot path
- * only compares and counts.
+ * The limit is recomputed once it is reached, and then with each acknowledgement. The hot path only
+ * compares and counts.
  */
 #ifndef RAWE_ORDER_H
 #define RAWE_ORDER_H
@@ -23,7 +23,7 @@
 /** A message overtakes fewer than this many others to the same process. */
 #define RAWE_ORDER_MOST 8192u
 
-/** Fraction of it by which the limit rises at least: that, and waking connections, costs time. */
+/** The limit rises by at least 1/8 of it, because raising it and waking connections costs time. */
 #define RAWE_ORDER_STEPS 8u
 
 /** The messages to a process. Numbers start at 1; 0: no message. */
@@ -31,7 +31,7 @@ struct rawe_order {
     uint64_t next;            /**< number of the next message */
     uint64_t limit;           /**< messages before this one may be sent */
     uint32_t most;            /**< RAWE_ORDER_MOST; less in tests */
-    bool waits;               /**< a message waits until acknowledgements raise the limit */
+    bool waits;               /**< a message is waiting for acknowledgements to raise the limit */
     struct rawe_link members; /**< connections to the process */
 };
 
@@ -58,7 +58,7 @@ static inline void rawe_order_remove(struct rawe_order_member *member)
     rawe_list_remove(&member->link);
 }
 
-/** Merge two objects into `to`; one of them may be new. Neither number decreases. */
+/** Merge two orders into `to`; one of them may be new. Neither number decreases. */
 static inline void rawe_order_merge(struct rawe_order *to, struct rawe_order *from)
 {
     struct rawe_link *all = &from->members;
@@ -77,7 +77,7 @@ static inline bool rawe_order_allows(const struct rawe_order *order, uint64_t nu
     return __builtin_expect(number < order->limit, 1);
 }
 
-/** Return true if the limit would rise by a step, with `oldest` the first unacknowledged one. */
+/** Return true if the limit would rise by a step; `oldest` is the first unacknowledged message. */
 static inline bool rawe_order_rises(const struct rawe_order *order, uint64_t oldest)
 {
     return oldest + order->most >= order->limit + order->most / RAWE_ORDER_STEPS + 1;

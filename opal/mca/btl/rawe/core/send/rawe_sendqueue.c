@@ -3,10 +3,10 @@
 
 #include <assert.h>
 
-/** Messages may overtake long replies by this many bytes, then a long reply is sent. */
+/** After this many bytes of messages have overtaken long replies, a long reply is sent. */
 #define PASS_BYTES (64u << 10)
 
-/** A long reply is cut after this much in frames if messages wait. */
+/** If messages are waiting, a long reply is cut after this many bytes. */
 #define TURN_BYTES (32u << 10)
 
 _Static_assert(RAWE_REASSEMBLY_MESSAGES <= 64, "messages_done has a bit for each of them");
@@ -36,7 +36,7 @@ static void add_bytes(struct rawe_sendqueue *queue, const struct rawe_send *send
     queue->movable_bytes += send->split != NULL ? bytes : 0;
 }
 
-/** Prepare a send of which nothing is in frames, and count it. */
+/** Prepare a send that is not in any frame, and count it. */
 static void prepare_send(struct rawe_sendqueue *queue, struct rawe_send *send)
 {
     send->queue = queue;
@@ -66,7 +66,7 @@ static void insert(struct rawe_sendqueue *queue, struct rawe_send **link, struct
     }
 }
 
-/** Return the place behind all sends but long replies, and behind a send partly in frames. */
+/** Return the place after all sends except long replies, and after a partly framed send. */
 static struct rawe_send **behind_last(struct rawe_sendqueue *queue)
 {
     struct rawe_send *first = queue->first;
@@ -115,18 +115,18 @@ struct rawe_send *rawe_sendqueue_pop(struct rawe_sendqueue *queue)
     return send;
 }
 
-/** Return how many bytes of a send stay in its queue when all but `keep_bytes` may move. */
+/** Return how many bytes of a send stay in its queue if all except `keep_bytes` may move. */
 static uint64_t stays_bytes(const struct rawe_send *send, uint64_t keep_bytes, uint64_t grain_bytes)
 {
     uint64_t left_bytes = send->total_bytes - send->framed_bytes;
     if (keep_bytes < grain_bytes) {
-        /* A send partly in frames needs a rest, with which it completes. */
+        /* A partly framed send must keep some bytes, with which it completes. */
         keep_bytes = send->framed_bytes != 0 ? grain_bytes : 0;
     }
     return keep_bytes == 0 || keep_bytes + grain_bytes <= left_bytes ? keep_bytes : left_bytes;
 }
 
-/** End a send after `stay_bytes` more. Returns the rest as another, NULL when out of memory. */
+/** Cut a send after `stay_bytes` more. Returns the rest as a new send, NULL when out of memory. */
 static struct rawe_send *cut_send(struct rawe_sendqueue *queue, struct rawe_send *send,
                                   uint64_t stay_bytes)
 {
@@ -199,7 +199,7 @@ void rawe_sendqueue_replaced(struct rawe_sendqueue *queue, struct rawe_send *sen
     prepare_send(queue, send);
 }
 
-/** End the first send, a long reply, if its turn is over, and queue the rest. Else return false. */
+/** If the turn of the first send, a long reply, is over, cut it and queue the rest; else false. */
 static bool end_turn(struct rawe_sendqueue *queue, struct rawe_send *send)
 {
     if (send->framed_bytes < TURN_BYTES || queue->last == NULL) {
@@ -207,7 +207,7 @@ static bool end_turn(struct rawe_sendqueue *queue, struct rawe_send *send)
     }
     struct rawe_send *rest = cut_send(queue, send, 0);
     if (rest == NULL) {
-        return false; /* no memory: messages wait */
+        return false; /* out of memory: messages must wait */
     }
     prepare_send(queue, rest);
     insert(queue, behind_last(queue), rest);

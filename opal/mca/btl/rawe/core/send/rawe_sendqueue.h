@@ -2,10 +2,10 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Send queue: the sends of a connection that are not wholly in frames yet, and the numbers of its
- * fragmented messages in progress. Long replies wait behind all else, which stays in order, because
- * megabytes of them would delay a message by milliseconds. After 64 KiB have overtaken replies,
- * messages let a reply pass, and replies are cut where messages wait, so neither waits for long.
- * Only the first send can be partly in frames.
+ * fragmented messages in progress. Long replies queue behind everything else, because megabytes of
+ * them would delay a message by milliseconds; the other sends stay in order. After 64 KiB have
+ * overtaken replies, messages let a reply pass, and replies are cut when messages are waiting, so
+ * neither waits for long. Only the first send can be partly in frames.
  */
 #ifndef RAWE_SENDQUEUE_H
 #define RAWE_SENDQUEUE_H
@@ -20,15 +20,15 @@
 struct rawe_sendqueue {
     struct rawe_send *first, **tail;
     struct rawe_send *last;  /**< last one before the long replies, which follow it */
-    uint64_t passed_bytes;   /**< that overtook long replies, less reply bytes framed since */
+    uint64_t passed_bytes;   /**< how much overtook long replies, minus reply bytes framed since */
     uint64_t bytes;          /**< queued, not in frames yet */
-    uint64_t movable_bytes;  /**< of these, may move to another connection */
+    uint64_t movable_bytes;  /**< the part of these that may move to another connection */
     uint64_t messages_done;  /**< bitmap of completed messages from messages_open on */
     uint32_t count;          /**< sends in the queue */
     uint32_t message_number; /**< of the next fragmented message */
     uint32_t messages_open;  /**< oldest incomplete fragmented message */
-    bool awaited;            /**< a frame is waited for that did not request its acknowledgement */
-    struct rawe_sends reports; /**< transmitted, still to be reported as such */
+    bool awaited;            /**< a caller awaits a frame that requested no acknowledgement */
+    struct rawe_sends reports; /**< transmitted, but not yet reported as such */
 };
 
 /** Initialize an empty queue. Fragmented messages are numbered from `first_number` on. */
@@ -46,7 +46,7 @@ void rawe_sendqueue_push_first(struct rawe_sendqueue *queue, struct rawe_send *s
 /** Remove and return the first send. The queue must not be empty. */
 struct rawe_send *rawe_sendqueue_pop(struct rawe_sendqueue *queue);
 
-/** Move about `bytes`, in parts of at least `grain_bytes`. Returns how many bytes moved. */
+/** Move about `bytes`, in parts of at least `grain_bytes`. Returns how many bytes were moved. */
 uint64_t rawe_sendqueue_move(struct rawe_sendqueue *to, struct rawe_sendqueue *from, uint64_t bytes,
                              uint64_t grain_bytes);
 
@@ -56,7 +56,7 @@ struct rawe_send *rawe_sendqueue_clear(struct rawe_sendqueue *queue);
 /** The pieces of a queued send have changed; none of them is in a frame. */
 void rawe_sendqueue_replaced(struct rawe_sendqueue *queue, struct rawe_send *send);
 
-/** The next `bytes` of the first send are in a frame. True: all of it is, and it left the queue. */
+/** The next `bytes` of the first send are in a frame. True: that was the rest; it is dequeued. */
 bool rawe_sendqueue_framed(struct rawe_sendqueue *queue, uint64_t bytes);
 
 /** Return true if another message may be fragmented, because the receiver has room for it. */
@@ -65,7 +65,7 @@ static inline bool rawe_sendqueue_may_number(const struct rawe_sendqueue *queue)
     return queue->message_number - queue->messages_open < RAWE_REASSEMBLY_MESSAGES;
 }
 
-/** Make a send a fragmented message with the next number. Call rawe_sendqueue_may_number first. */
+/** Turn a send into a fragmented message with the next number. See rawe_sendqueue_may_number. */
 static inline void rawe_sendqueue_number(struct rawe_sendqueue *queue, struct rawe_send *send)
 {
     send->fragmented = true;
@@ -75,16 +75,15 @@ static inline void rawe_sendqueue_number(struct rawe_sendqueue *queue, struct ra
 /** A frame of `send` has left the window. True: it was the last one, so the send is complete. */
 bool rawe_sendqueue_released(struct rawe_sendqueue *queue, struct rawe_send *send);
 
-/** Report a fully transmitted send by rawe_sendqueue_next_report, unless it completes before. */
+/** Let rawe_sendqueue_next_report return a fully transmitted send, unless it completes before. */
 void rawe_sendqueue_report(struct rawe_sendqueue *queue, struct rawe_send *send);
 
 /** Remove and return the next send to be reported as transmitted; NULL: none. */
 struct rawe_send *rawe_sendqueue_next_report(struct rawe_sendqueue *queue);
 
 /**
- * A frame is full; `awaited`: it belongs to a send that is waited for. Returns true if the frame
- * should request an acknowledgement, because this or an earlier frame is waited for and the queue
- * is empty.
+ * A frame is complete; `awaited`: a caller awaits its send. Returns true if the frame should
+ * request an acknowledgement, because this or an earlier frame is awaited and the queue is empty.
  */
 static inline bool rawe_sendqueue_asks(struct rawe_sendqueue *queue, bool awaited)
 {
@@ -93,7 +92,7 @@ static inline bool rawe_sendqueue_asks(struct rawe_sendqueue *queue, bool awaite
     return awaited && queue->first == NULL;
 }
 
-/** Map an address in a send's pieces into `copy`, which holds all of them. NULL: not its own. */
+/** Map an address in a send's pieces into `copy`, which holds all of them. NULL: not in a piece. */
 uint8_t *rawe_send_rebase(const struct rawe_send *send, const void *from, uint8_t *copy);
 
 #endif

@@ -12,15 +12,15 @@
 /* Buffers begin 2 bytes past a cache line, which aligns the data after the Ethernet header. */
 #define BUFFER_SHIFT 2u
 
-/** The pool is checked once a second. After this many calm checks in a row it frees memory. */
+/** The pool is checked once a second. After this many calm checks in a row, it frees memory. */
 #define TRIM_INTERVAL_NS 1000000000ull
 #define CALM_ROUNDS 3u
 
-/** The pool is calm when less than 1/CALM_PART of its frames are used. One window's pool stays. */
+/** The pool is calm if less than 1/CALM_PART of its frames are in use. One window is kept. */
 #define CALM_PART 4u
 #define TRIM_LEAST_FRAMES 1024u
 
-/** Frames allocated together, which follow this header. */
+/** Header of a slab: frames that are allocated together and follow it. */
 struct rawe_txframe_slab {
     struct rawe_txframe_slab *next;
     unsigned free_frames; /**< used only by rawe_txframe_pool_check */
@@ -92,7 +92,7 @@ bool rawe_txframe_pool_grow(struct rawe_txframe_pool *pool, bool large)
     size_t stride =
         head_bytes + BUFFER_SHIFT + RAWE_PAYLOAD_OFFSET + payload_bytes + RAWE_CHECKSUM_BYTES;
     stride = (stride + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
-    /* An odd number of lines spreads the headers over the sets of the cache. */
+    /* An odd number of lines spreads the headers over the cache's sets. */
     stride |= CACHE_LINE;
     uint8_t *memory = aligned_alloc(CACHE_LINE, CACHE_LINE + SLAB_FRAMES * stride);
     if (memory == NULL) {
@@ -133,7 +133,7 @@ void rawe_sendwin_reset(struct rawe_sendwin *window, uint32_t first_sequence)
     window->loss_deadline_ns = 0;
 }
 
-/** Note when segments are sent. Earlier ones of their kind may still arrive: `missing`. */
+/** Note when segments are sent. `missing`: earlier ones, in the same times, that may yet arrive. */
 static void note_time(struct rawe_txframe_times *times, uint64_t missing, uint64_t sent_ns)
 {
     times->newest_ns = sent_ns;
@@ -192,7 +192,7 @@ bool rawe_sendwin_delivered(struct rawe_sendwin *window, uint64_t sent_ns, uint3
     return true;
 }
 
-/** Return the segments that are not cumulatively acknowledged: those from una on. */
+/** Return the segments from una on, which are not cumulatively acknowledged. */
 static uint64_t not_acknowledged(const struct rawe_sendwin *window,
                                  const struct rawe_txframe *frame)
 {
@@ -226,8 +226,8 @@ static uint64_t note_segments_arrived(struct rawe_sendwin *window, struct rawe_t
     uint32_t waiting = rawe_sendwin_count(segments & frame->to_send);
     uint32_t count = rawe_sendwin_count(segments);
     /*
-     * Resent segments give no RTT (Karn). An answer sooner than any RTT after the newest resend may
-     * belong to a first transmission: it is no evidence.
+     * Resent segments give no RTT (Karn). An answer that follows the newest resend by less than any
+     * RTT may belong to the first transmission: it is no evidence.
      */
     if (again != 0 && passed_ns(ack->now_ns, frame->again.newest_ns) >= ack->minimum_rtt_ns) {
         note_evidence(window, frame, again, frame->again.oldest_ns, ack);
@@ -313,15 +313,15 @@ void rawe_sendwin_sack(struct rawe_sendwin *window, uint32_t acknowledgement, co
 void rawe_sendwin_probe_answered(struct rawe_sendwin *window, uint64_t sent_ns, uint64_t now_ns)
 {
     /*
-     * The probe was sent after the frames then in flight and counts as the newest of them. One ns
-     * less excludes frames sent after the probe in the same turn.
+     * The probe was sent after the frames then in flight, and counts as the newest of them. One ns
+     * is subtracted to exclude frames sent after the probe in the same turn.
      */
     if (rawe_sendwin_delivered(window, sent_ns - 1, window->next, now_ns)) {
         window->evidence_is_probe = true;
     }
 }
 
-/** Return segments, sent by `sent_ns`, that later ones overtook. `*undecided`: more may be. */
+/** Return the segments, sent by `sent_ns`, that later ones overtook. `*undecided`: or may have. */
 static uint64_t overtaken(const struct rawe_sendwin *window, const struct rawe_txframe *frame,
                           uint64_t segments, uint64_t sent_ns, uint64_t reorder_ns,
                           bool window_passed, bool *undecided)
@@ -330,7 +330,7 @@ static uint64_t overtaken(const struct rawe_sendwin *window, const struct rawe_t
         return 0; /* `sent_ns` is not set then */
     }
     if (sent_ns == window->newest_delivered_ns) {
-        /* In a turn, only segments sent for the first time are known to be in order. */
+        /* Within a turn, only first transmissions are known to be in order. */
         uint32_t ahead = window->newest_delivered - frame->sequence;
         segments &= ~frame->resent;
         if (rawe_sequence_before(window->newest_delivered, frame->sequence)) {

@@ -2,19 +2,19 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Send window: which frames of a connection are in flight, which the peer has received, which are
- * lost, and which to transmit next. It owns the order and the states of the frames. Their memory
+ * lost, and which to transmit next. It manages the order and the states of the frames. Their memory
  * belongs to a pool, from which the caller takes them and to which it returns them.
  *
  *      una              transmit_from    next       una + frames
  *   ....|SACKED SENT LOST SENT ....WAITING|............|
  *  acked                                   not used yet
  *
- * The frames are linked in sequence order, so an empty window takes no memory. A batch takes
- * several numbers but is one entry throughout: the state of each of its frames is a bit. While
- * nothing is lost, a batch costs as much as one frame.
+ * The frames are linked in sequence order, so an empty window uses no memory. A batch uses several
+ * numbers but is always one entry, with one bit for the state of each frame. While nothing is lost,
+ * a batch costs no more than a single frame.
  *
- * Losses are found as in RACK (RFC 8985 section 6): a frame is lost when one sent later has arrived
- * and the reordering window has passed since. Time alone is no evidence.
+ * Losses are detected as in RACK (RFC 8985 section 6): a frame is lost when one sent later has
+ * arrived and the reordering window has passed since. Time alone is no evidence.
  */
 #ifndef RAWE_SENDWIN_H
 #define RAWE_SENDWIN_H
@@ -42,15 +42,15 @@ struct rawe_txframe_times {
 
 /**
  * A frame, or a batch: `segments` frames with consecutive numbers, each of which carries
- * `segment_bytes` of the data (the last one maybe less). Bit masks hold the state of each, bit 0
- * for the first.
+ * `segment_bytes` of the data (the last one may have less). Bit masks hold the state of each frame,
+ * bit 0 for the first.
  */
 struct rawe_txframe {
-    struct rawe_txframe *next;      /**< in the window, the frame after it; else in the free list */
-    struct rawe_txframe *previous;  /**< in the window; not valid in the oldest one */
+    struct rawe_txframe *next;      /**< in the window, the next frame; else in the free list */
+    struct rawe_txframe *previous;  /**< in the window; invalid in the oldest frame */
     struct rawe_txframe_slab *slab; /**< the slab that contains it */
-    struct rawe_send *send; /**< whose bytes it refers to; NULL: all bytes are in `buffer` */
-    uint64_t number;        /**< of the first message in it, or its own: rawe_order.h; 0: none */
+    struct rawe_send *send; /**< the send that it refers to; NULL: all bytes are in `buffer` */
+    uint64_t number;        /**< of its first, or only, message (rawe_order.h); 0: none */
     uint64_t to_send;       /**< not sent yet, or lost */
     uint64_t arrived;       /**< the peer has received them */
     uint64_t sent;          /**< sent at least once */
@@ -62,10 +62,10 @@ struct rawe_txframe {
     uint32_t payload_bytes;          /**< bytes of fragments, in `buffer` and `external` */
     uint32_t external_count;
     uint16_t segment_bytes; /**< 0: not a batch */
-    uint8_t segments;       /**< sequence numbers it takes */
+    uint8_t segments;       /**< how many sequence numbers it uses */
     uint8_t sendings;       /**< transmissions of any part, saturating */
     uint8_t flags;          /**< RAWE_FLAG_* for the header */
-    uint8_t large;          /**< which pool it belongs to */
+    uint8_t large;          /**< which free list it belongs to */
     struct rawe_bytes external[2];
     uint8_t
         checksum[RAWE_CHECKSUM_BYTES]; /**< after `external`; with none, at the end of `buffer` */
@@ -92,7 +92,7 @@ static inline uint64_t rawe_txframe_in_flight(const struct rawe_txframe *frame)
     return frame->sent & ~(frame->arrived | frame->to_send);
 }
 
-/** Data bytes that fit behind the headers in a small buffer. */
+/** Data bytes that fit after the headers in a small buffer. */
 #define RAWE_TXFRAME_SMALL_BYTES 192u
 
 struct rawe_txframe_pool {
@@ -101,22 +101,22 @@ struct rawe_txframe_pool {
     unsigned slab_count[2]; /**< small, large */
     size_t large_bytes;
     unsigned allocated; /**< frames */
-    unsigned taken;     /**< of the allocated ones */
+    unsigned taken;     /**< allocated frames in use */
     unsigned limit;
     unsigned calm;    /**< consecutive checks that found few frames in use */
     uint64_t trim_ns; /**< time of the next check */
 };
 
-/** Initialize a pool. `copy_max_bytes` is the most payload that is copied into a frame. */
+/** Initialize a pool. At most `copy_max_bytes` of payload are copied into a frame. */
 void rawe_txframe_pool_init(struct rawe_txframe_pool *pool, uint32_t copy_max_bytes,
                             unsigned limit);
-/** Free a pool, to which every frame must have been returned. */
+/** Free a pool. Every frame must have been returned to it. */
 void rawe_txframe_pool_free(struct rawe_txframe_pool *pool);
 
 /** Slow path of rawe_txframe_pool_trim. */
 void rawe_txframe_pool_check(struct rawe_txframe_pool *pool, uint64_t now_ns);
 
-/** Free most of the memory that a burst took, some seconds later. Call this all the time. */
+/** Free most of the memory that a burst used, a few seconds later. Call this continually. */
 static inline void rawe_txframe_pool_trim(struct rawe_txframe_pool *pool, uint64_t now_ns)
 {
     if (__builtin_expect(now_ns >= pool->trim_ns, 0)) {
@@ -159,14 +159,14 @@ struct rawe_sendwin {
     struct rawe_txframe *oldest;  /**< NULL: empty window */
     struct rawe_txframe *newest;  /**< not valid in an empty window */
     struct rawe_txframe *cursor;  /**< frame with number transmit_from, if in the window */
-    uint32_t una;                 /**< oldest sequence number not acknowledged */
+    uint32_t una;                 /**< oldest unacknowledged sequence number */
     uint32_t next;                /**< next sequence number */
     uint32_t in_flight;           /**< frames SENT */
     uint32_t to_transmit;         /**< frames WAITING or LOST */
-    uint32_t transmit_from;       /**< no WAITING or LOST frame is before this number */
+    uint32_t transmit_from;       /**< no WAITING or LOST frame precedes this number */
     uint32_t sacked;              /**< frames SACKED */
     uint32_t newest_delivered;    /**< sequence number of the newest frame known to have arrived */
-    uint16_t frames;              /**< most sequence numbers in use */
+    uint16_t frames;              /**< limit on sequence numbers in use */
     bool evidence_is_probe;       /**< newest_delivered was a tail-loss probe, not a frame */
     uint64_t newest_delivered_ns; /**< when that frame was sent */
     uint64_t evidence_ns;         /**< when we learned of its arrival */
@@ -192,20 +192,20 @@ static inline uint32_t rawe_sendwin_used(const struct rawe_sendwin *window)
     return window->next - window->una;
 }
 
-/** Return how many numbers are free. The held-back frame has one reserved. */
+/** Return how many numbers are free. One is reserved for the held-back frame. */
 static inline uint32_t rawe_sendwin_free_numbers(const struct rawe_sendwin *window)
 {
     return window->frames - rawe_sendwin_used(window) - (window->held != NULL ? 1 : 0);
 }
 
-/** Hold back a frame so that messages may join it. None may be held back yet. */
+/** Hold back a frame so that messages can join it. No other may be held back. */
 static inline void rawe_sendwin_hold(struct rawe_sendwin *window, struct rawe_txframe *frame)
 {
     assert(window->held == NULL);
     window->held = frame;
 }
 
-/** Take over the held-back frame; NULL: none. */
+/** Take the held-back frame out of the window; NULL: none. */
 static inline struct rawe_txframe *rawe_sendwin_take_held(struct rawe_sendwin *window)
 {
     struct rawe_txframe *frame = window->held;
@@ -213,7 +213,7 @@ static inline struct rawe_txframe *rawe_sendwin_take_held(struct rawe_sendwin *w
     return frame;
 }
 
-/** Plan to detect losses at `deadline_ns`, unless planned earlier; 0: no need. */
+/** Plan to detect losses at `deadline_ns`, unless planned earlier; 0: cancel. */
 static inline void rawe_sendwin_plan_search(struct rawe_sendwin *window, uint64_t deadline_ns)
 {
     if (window->loss_deadline_ns == 0 || deadline_ns == 0) {
@@ -250,7 +250,7 @@ static inline void rawe_sendwin_enter(struct rawe_sendwin *window, struct rawe_t
     window->next += frame->segments;
 }
 
-/** Remove the frame that entered last, none of which has been sent. */
+/** Remove the frame that entered last. No part of it may have been sent. */
 static inline void rawe_sendwin_retract(struct rawe_sendwin *window,
                                         const struct rawe_txframe *frame)
 {
@@ -265,10 +265,10 @@ static inline void rawe_sendwin_retract(struct rawe_sendwin *window,
     window->to_transmit -= frame->segments;
 }
 
-/** Update a frame, parts of which were sent before, when `segments` of it are sent. */
+/** Update a frame of which parts were sent before, when `segments` of it are sent. */
 void rawe_sendwin_note_again(struct rawe_txframe *frame, uint64_t segments, uint64_t sent_ns);
 
-/** The link has taken segments of a frame, WAITING or LOST until now, at `sent_ns`. */
+/** At `sent_ns`, the link accepted segments of a frame that were WAITING or LOST. */
 static inline void rawe_sendwin_sent(struct rawe_sendwin *window, struct rawe_txframe *frame,
                                      uint64_t segments, uint64_t sent_ns)
 {
@@ -288,7 +288,7 @@ static inline void rawe_sendwin_sent(struct rawe_sendwin *window, struct rawe_tx
 /** Return the first frame from transmit_from on with something to transmit; NULL: none. */
 struct rawe_txframe *rawe_sendwin_next(struct rawe_sendwin *window);
 
-/** Hand out `frame` and its successors again: the link did not take them. */
+/** Hand out `frame` and its successors again: the link did not accept them. */
 static inline void rawe_sendwin_rewind(struct rawe_sendwin *window, struct rawe_txframe *frame)
 {
     window->transmit_from = frame->sequence;
@@ -356,10 +356,10 @@ typedef void rawe_sendwin_lost_fn(void *context, const struct rawe_txframe *fram
 bool rawe_sendwin_detect_losses(struct rawe_sendwin *window, uint64_t reorder_ns, uint64_t now_ns,
                                 rawe_sendwin_lost_fn *lost, void *context);
 
-/** Send from `copy` from now on, to which the pieces of a send were copied back to back. */
+/** Let frames refer to `copy`, which holds the pieces of a send back to back. */
 void rawe_sendwin_rebase(const struct rawe_sendwin *window, struct rawe_send *send, uint8_t *copy);
 
-/** The data of a reply is gone: resend the frames that refer to it as refusals. */
+/** A reply's data is gone: turn the frames that refer to it into refusals when they are resent. */
 void rawe_sendwin_revoke(const struct rawe_sendwin *window, const struct rawe_send *send);
 
 #endif
