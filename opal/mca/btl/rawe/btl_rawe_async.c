@@ -24,7 +24,7 @@
 /** Until MPI is initialized, check its stage at this interval. */
 #define INIT_REST_NS (10u * MS_NS)
 
-/** In MPI: poll after a quarter of the time since its return; twice after a longer rest. */
+/** After MPI returned: poll after a quarter of the time since then, twice after a longer rest. */
 #define POLL_SHARE 4u
 #define POLL_MIN_NS 30000u
 #define POLL_MAX_NS (4u * MS_NS)
@@ -47,7 +47,7 @@ struct descriptors {
 
 static struct {
     pthread_t thread;
-    int wake_fd; /**< eventfd; never closed: the service thread may be about to write */
+    int wake_fd; /**< eventfd; never closed, because the service thread may be about to write */
     atomic_bool stopping;
 } async = {.wake_fd = -1};
 
@@ -73,7 +73,7 @@ static uint64_t batches_sent(void)
 
 /**
  * Prepare to sleep while MPI is away; return for how long. `useless`: a descriptor was readable,
- * but no frames came (the interface is down, say), so frames do not wake the thread.
+ * but there were no frames (if the interface is down, say), so frames do not wake the thread.
  */
 static uint64_t prepare_to_sleep(struct descriptors *descriptors, uint64_t *busy_ns, bool useless)
 {
@@ -97,7 +97,7 @@ static uint64_t prepare_to_sleep(struct descriptors *descriptors, uint64_t *busy
             idle = false;
         }
         if (!useless) {
-            /* Room to send only while batches are being sent. */
+            /* Wait for room to send only while batches are being sent. */
             bool room = sent != descriptors->batches_sent && rawe_engine_pending(&module->engine);
             add_port(descriptors, module->link, POLLIN);
             add_port(descriptors, module->bulk, (short)(POLLIN | (room ? POLLOUT : 0)));
@@ -117,7 +117,7 @@ static uint64_t prepare_to_sleep(struct descriptors *descriptors, uint64_t *busy
     return *busy_ns;
 }
 
-/** Return true if MPI has been away since `*entries`. Then set `*waits` if a frame waits. */
+/** Return true if MPI has been away since `*entries`. If so, set `*waits` if a frame is waiting. */
 static bool mpi_is_away(uint32_t *entries, bool *waits)
 {
     const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
@@ -148,7 +148,7 @@ static uint64_t rest_beside_mpi(uint64_t back_ns, uint64_t rest_ns)
     return share_ns < POLL_MAX_NS ? share_ns : POLL_MAX_NS;
 }
 
-/** Sleep until a descriptor is ready. Returns true if it may be for a frame. */
+/** Sleep until a descriptor is ready. Returns true if the cause may be a frame. */
 static bool sleep_on(struct descriptors *descriptors, uint64_t rest_ns)
 {
     const struct timespec rest = {.tv_sec = (time_t)(rest_ns / 1000000000u),
@@ -179,7 +179,7 @@ static void *progress_in_thread(void *context)
     uint32_t entries = 0;
 
     (void)prctl(PR_SET_TIMERSLACK, 1ul); /* rests are as short as the default slack */
-    /* The user asked for it; but with too few processors, polling ranks would delay others. */
+    /* The user asked for this thread; but with too few processors, polling would delay others. */
     if (sysconf(_SC_NPROCESSORS_ONLN) >= (long)mca_btl_rawe_compat_local_ranks()) {
         (void)rawe_service_raise_share();
     }

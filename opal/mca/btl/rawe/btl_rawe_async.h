@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The asynchronous progress thread; btl_rawe_progress.h has the rules of all drivers of progress.
+ * The asynchronous progress thread; btl_rawe_progress.h has the rules for all drivers of progress.
  */
 #ifndef MCA_BTL_RAWE_ASYNC_H
 #define MCA_BTL_RAWE_ASYNC_H
@@ -21,7 +21,7 @@ static inline bool mca_btl_rawe_async_active(void)
 }
 
 /**
- * End the thread if MPI_Finalize has begun. MPI_Finalize makes progress while it waits for all
+ * End the thread if MPI_Finalize has begun. MPI_Finalize makes progress, while it waits for all
  * processes, before it destroys anything that the thread uses.
  */
 static inline void mca_btl_rawe_async_end(void)
@@ -39,7 +39,7 @@ static inline bool mca_btl_rawe_async_works(void)
            MCA_BTL_RAWE_COMPAT_WORKS == mca_btl_rawe_compat_stage();
 }
 
-/** Have the thread look for work that no frame announces. May be called from any thread. */
+/** Make the thread look for work that no frame announces. May be called from any thread. */
 void mca_btl_rawe_async_wake(void);
 
 #endif

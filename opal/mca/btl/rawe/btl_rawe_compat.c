@@ -343,7 +343,7 @@ enum mca_btl_rawe_compat_stage mca_btl_rawe_compat_stage(void)
 
 bool mca_btl_rawe_compat_fenced(void)
 {
-    /* Sessions end without a fence, in another state; a fault-tolerant job agrees by messages. */
+    /* Sessions end without a fence, in another state; fault-tolerant jobs agree with messages. */
     return NULL != &ompi_mpi_state &&
            MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT == ompi_mpi_state &&
            (NULL == &ompi_async_mpi_finalize || !ompi_async_mpi_finalize) &&
@@ -460,8 +460,8 @@ static void help_logged(pmix_status_t status, void *context)
 }
 
 /**
- * Send a message like opal_show_help(), without a file, and without waiting for mpirun's answer,
- * because the caller may hold the engines' lock. Returns false if PMIx does not take it.
+ * Send a message like opal_show_help(), but without a file, and without waiting for mpirun's
+ * answer, because the caller may hold the engines' lock. Returns false if PMIx does not accept it.
  */
 static bool help_merge(const char *topic, const char *shown)
 {

@@ -54,7 +54,7 @@
 #define MCA_BASE_COMPONENT_INIT(project, framework, name)
 #endif
 
-/** Declare a module function with the type of Open MPI's function pointers of its KIND. */
+/** Declare a module function with the type of Open MPI's function pointer for its KIND. */
 #define MCA_BTL_RAWE_DECLARE(KIND, NAME) __typeof__(*(mca_btl_base_module_##KIND##_fn_t)NULL) NAME
 
 /* Tell the thread sanitizer about the fences of Open MPI's free lists, which it does not see. */
@@ -141,12 +141,12 @@ void mca_btl_rawe_compat_stay_loaded(void);
 int mca_btl_rawe_compat_modex_send(const mca_base_component_t *component, const void *data,
                                    size_t len_bytes);
 
-/** Takes what a process has published, valid during the call, or NULL and 0. Once, any thread. */
+/** Called once, in any thread, with the data that a process has published, or with NULL and 0. */
 typedef void mca_btl_rawe_compat_modex_answer_fn(void *context, const void *data, size_t len_bytes);
 
 /**
- * Request what a process has published, without waiting; the runtime gives up after `limit_s`.
- * Unless it returns OPAL_SUCCESS, no answer follows.
+ * Request a process's published data, without waiting; the runtime gives up after `limit_s`. Unless
+ * this returns OPAL_SUCCESS, no answer follows.
  */
 int mca_btl_rawe_compat_modex_request(const mca_base_component_t *component,
                                       const opal_process_name_t *name, int limit_s,
@@ -157,7 +157,7 @@ struct mca_btl_rawe_compat_hostname {
     char text[256];
 };
 
-/** Return the name of the host a process runs on, "unknown" if the runtime does not tell. */
+/** Return the name of a process's host, or "unknown" if the runtime does not tell. */
 struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc_t *proc);
 
 /** Return the number of this job's processes on this host, including this one; 1 if unknown. */
@@ -175,14 +175,14 @@ const char *mca_btl_rawe_compat_job_directory(void);
 /** Return true if there is a shared-memory BTL, which a job's processes on one host prefer. */
 bool mca_btl_rawe_compat_shared_memory(void);
 
-/** Return true if only rawe carries messages between hosts. Known once all BTLs are initialized. */
+/** Return true if only rawe connects hosts. Known once all BTLs are initialized. */
 bool mca_btl_rawe_compat_alone(void);
 
 /** Return true if there may be a shared-memory BTL. Known before all BTLs are initialized. */
 bool mca_btl_rawe_compat_shared_memory_expected(void);
 
 /**
- * Return true if this job has a component that implements windows by messages. Only 4.1 has one
+ * Return true if this job has a component that implements windows with messages. Only 4.1 has one
  * (osc/pt2pt), and only without MPI_THREAD_MULTIPLE. Known when processes are introduced to BTLs.
  */
 bool mca_btl_rawe_compat_windows_by_messages(void);
@@ -190,7 +190,7 @@ bool mca_btl_rawe_compat_windows_by_messages(void);
 /** Return this host's name. Never NULL. */
 const char *mca_btl_rawe_compat_my_hostname(void);
 
-/** Return true in the major.minor we were built for. If not, only report it: structures differ. */
+/** Return true in the major.minor we were built for. If not, only report that: structs differ. */
 bool mca_btl_rawe_compat_version_matches(void);
 
 /** Return true if the job's selection of BTLs names rawe. Calls nothing version-dependent. */
@@ -224,15 +224,15 @@ typedef void mca_btl_rawe_compat_departed_fn(const opal_process_name_t *name);
 
 /**
  * Have the runtime report such processes until departures_end; Open MPI's own notification is
- * unaffected. If the runtime refuses, or cannot do so (4.1), no notification ever comes. MPI's
- * threads only.
+ * unaffected. If the runtime refuses, or cannot report them (4.1), there are no notifications.
+ * MPI's threads only.
  */
 void mca_btl_rawe_compat_departures_begin(mca_btl_rawe_compat_departed_fn *notify);
 
 /** Stop the notifications: none is running when this returns. May be called without a begin. */
 void mca_btl_rawe_compat_departures_end(void);
 
-/** Write a line for users who set btl_base_verbose, in the manner of printf. */
+/** Write a line for users who set btl_base_verbose. Arguments as for printf. */
 void mca_btl_rawe_compat_say(const char *text, ...) __attribute__((format(printf, 1, 2)));
 
 /** Show a message to the user. With a topic, mpirun merges the messages of all processes. */

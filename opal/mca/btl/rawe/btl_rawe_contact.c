@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * How processes become peers: Open MPI introduces them, and we search for paths to them; or they
- * send a CONNECT first, or from an interface to which we have no path.
+ * send a CONNECT before that, or from an interface to which we have no path.
  */
 #include "btl_rawe_contact.h"
 
@@ -33,12 +33,12 @@ struct candidate {
     struct mca_btl_rawe_address address;
 };
 
-/** A search for paths from a module to processes. Those of a process stand together. */
+/** A search for paths from a module to processes. The paths to a process are adjacent. */
 struct search {
     mca_btl_rawe_module_t *module;
     opal_proc_t **procs;
     struct mca_btl_base_endpoint_t **endpoints; /**< of the processes; NULL: not reached */
-    unsigned listed;                            /**< number of the following, each */
+    unsigned listed;                            /**< length of each of the following arrays */
     struct candidate *candidates;
     struct rawe_path *paths;
     struct rawe_path_target *targets;
@@ -46,8 +46,8 @@ struct search {
 };
 
 /**
- * Return true if both hosts have a MAC address of the path. Then it is hardly on a shared network:
- * NICs to BMCs and of containers have the same on many hosts.
+ * Return true if both hosts have one of the path's MAC addresses. Then the path is probably not on
+ * a shared network: NICs of BMCs and containers have the same addresses on many hosts.
  */
 static bool has_common_mac(const mca_btl_rawe_module_t *module,
                            const struct mca_btl_rawe_address *address,
@@ -65,7 +65,7 @@ static bool has_common_mac(const mca_btl_rawe_module_t *module,
     return found && !module->interface.loopback;
 }
 
-/** List a process's interfaces that a module may reach, the most likely first. */
+/** List a process's interfaces that a module may reach, most likely first. */
 static void list_candidates(struct search *search, const mca_btl_rawe_module_t *module,
                             size_t proc_index, const struct mca_btl_rawe_published *published)
 {
@@ -107,7 +107,7 @@ static void report_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *p
 }
 
 /**
- * End the job if no module reaches a process to which the program sends, and no other BTL is left:
+ * End the job if no module reaches a process that the program sends to, and no other BTL is left:
  * Open MPI would keep an endpoint without BTLs (bml_r2.c, mca_bml_r2_add_proc), and ob1 would
  * follow a null pointer at the first message. Name no process, or a fault-tolerant job would go on.
  */
@@ -123,12 +123,12 @@ static void end_job_if_unreachable(mca_btl_rawe_module_t *module, const opal_pro
 }
 
 /**
- * After this many failures without a success, an interface has little time for processes that
- * others reach: it may be on a network of its own, such as a bridge of containers.
+ * After this many failures without a success, an interface gets little time to search for processes
+ * that others reach: it may be on a network of its own, such as a bridge for containers.
  */
 #define DEPRIORITIZE_FAILURES 4u
 
-/** List the module's paths, and others' as indirect checks if the process is unknown. */
+/** List the module's paths and, if the process is unknown, others' paths as indirect checks. */
 static void list_paths(struct search *search, size_t proc_index,
                        const struct mca_btl_rawe_published *published)
 {
@@ -158,7 +158,7 @@ static void list_paths(struct search *search, size_t proc_index,
     }
 }
 
-/** Return a path's MTU as measured with any process of the host; 0: never heard. */
+/** Return a path's MTU as measured with any process on the host; 0: never heard. */
 static uint32_t heard_mtu_bytes(const struct candidate *candidate)
 {
     const mca_btl_rawe_module_t *module = candidate->module;
@@ -169,7 +169,7 @@ static uint32_t heard_mtu_bytes(const struct candidate *candidate)
                                              candidate->address.mac);
 }
 
-/** Return the end of the paths of the process to which `first` belongs. */
+/** Return the end of the paths to the process that `first` belongs to. */
 static unsigned process_end(const struct search *search, unsigned first)
 {
     unsigned end = first;
@@ -182,8 +182,8 @@ static unsigned process_end(const struct search *search, unsigned first)
 }
 
 /**
- * Return how long to search for paths. Be `patient` if the process is more likely stopped, or cut
- * off for a while, than unreachable: a job must end only after the peer timeout.
+ * Return how long to search for paths. `patient`: the process is more likely stopped, or cut off
+ * for a while, than unreachable, and a job must end only after the peer timeout.
  */
 static uint64_t search_ms(const struct search *search, bool patient)
 {
@@ -204,7 +204,7 @@ static uint64_t search_ms(const struct search *search, bool patient)
     return brief ? MIN(MCA_BTL_RAWE_BRIEF_MS, most_ms) : most_ms;
 }
 
-/** Return true if a process was found, by these paths or another module. */
+/** Return true if a process was found, over these paths or by another module. */
 static bool is_present(const struct search *search, unsigned first, unsigned end)
 {
     bool present = false;
@@ -216,8 +216,8 @@ static bool is_present(const struct search *search, unsigned first, unsigned end
 }
 
 /**
- * Use a process's paths without an answer, with the MTU measured with other processes of the host:
- * it is late, stopped or cut off for a while, and has the peer timeout like any other peer.
+ * Use a process's paths although it did not answer, with the MTU measured with other processes on
+ * its host: it is late, stopped or cut off for a while, and gets the peer timeout like any peer.
  */
 static void trust_heard(struct search *search, unsigned first, unsigned end)
 {
@@ -237,7 +237,7 @@ static void note_host(const struct search *search, unsigned first, unsigned end)
     for (unsigned i = first; i < end; ++i) {
         const struct candidate *candidate = &search->candidates[i];
         uint32_t passed_bytes = search->paths[i].mtu_passed_bytes;
-        /* Others' paths were searched, too, so an absent host costs the timeout once. */
+        /* Other modules' paths were searched as well, so an absent host costs one timeout. */
         if (!present) {
             mca_btl_rawe_proc_note_silent(candidate->host, candidate->module->address.index);
         }
@@ -281,7 +281,7 @@ static void heed_measured(struct mca_btl_rawe_work *work)
     free(path);
 }
 
-/** Apply a measured MTU to the endpoint, which may have another. add_procs must not wait. */
+/** Apply a measured MTU to an endpoint that may have another one. add_procs must not wait. */
 static void heed_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
 {
     if (mca_btl_rawe_enter()) {
@@ -290,7 +290,7 @@ static void heed_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
         return;
     }
     struct measured_path *path = malloc(sizeof(*path));
-    if (NULL != path) { /* else long frames stall, and the path is measured again */
+    if (NULL != path) { /* if NULL, long frames stall, and the path is measured again */
         path->work.perform = heed_measured;
         path->endpoint = endpoint;
         path->mtu_bytes = mtu_bytes;
@@ -298,7 +298,7 @@ static void heed_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
     }
 }
 
-/** Create the endpoints of the processes that were reached, each by its first path. */
+/** Create the endpoints of the processes that were reached, each with its first path. */
 static void enter_reached(struct search *search, opal_bitmap_t *reachable)
 {
     mca_btl_rawe_module_t *module = search->module;
@@ -496,13 +496,13 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
     if (NULL == endpoint) {
         return NULL;
     }
-    /* Open MPI uses another BTL if the search failed, so this process could not be answered. */
+    /* If the search failed, Open MPI uses another BTL, so this process could not be answered. */
     if (mca_btl_rawe_endpoint_process_lost(name) || mca_btl_rawe_proc_given_up(name)) {
         rawe_peer_give_up(&endpoint->peer); /* it is told so */
     }
     /*
-     * Replies to bulk data are short. Connect express now: without the progress thread, nothing
-     * goes on connecting while the program is outside MPI.
+     * Replies to bulk data are short. Connect the express lane now: without the progress thread,
+     * connecting makes no progress while the program is outside MPI.
      */
     if (RAWE_LANE_BULK == from->lane && 0 == mca_btl_rawe_params.progress_thread_ms) {
         rawe_peer_connect(&endpoint->peer, RAWE_LANE_EXPRESS);
@@ -510,7 +510,7 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
     return rawe_peer_conn(&endpoint->peer, from->lane);
 }
 
-/** Return true if this may be the sending interface, or another one that the frame left through. */
+/** Return true if this may be the sending interface, or another one that sent the frame. */
 static bool may_be(const struct mca_btl_rawe_address *address, const struct rawe_connect *from)
 {
     return !is_loopback(address) &&
@@ -518,8 +518,8 @@ static bool may_be(const struct mca_btl_rawe_address *address, const struct rawe
 }
 
 /**
- * Follow a frame from an unknown address, which left through another interface of the process than
- * `home`. The frame does not say which, but only that interface's responder answers there.
+ * Follow a frame from an unknown address that was sent through an interface of the process other
+ * than `home`. The frame does not say which, but only that interface's responder answers there.
  */
 static void follow_others(const mca_btl_rawe_module_t *module, mca_btl_base_endpoint_t *home,
                           const uint8_t mac[RAWE_MAC_BYTES])
@@ -561,7 +561,7 @@ void mca_btl_rawe_unknown_source(void *context, const struct rawe_conn *conn,
     for (unsigned i = 0; i < count; ++i) {
         const struct mca_btl_rawe_address *address = &published.addresses[i];
         if (may_be(address, from) && 0 == memcmp(address->mac, source_mac, RAWE_MAC_BYTES)) {
-            /* If frames of this length do not pass, the path is validated like any other. */
+            /* If frames of this length do not pass, the path is validated like any path. */
             (void)mca_btl_rawe_endpoint_get(module, home->proc, address,
                                             MIN(address->mtu_bytes, module->address.mtu_bytes));
         }

@@ -48,7 +48,7 @@ static mca_btl_base_endpoint_t *endpoint_newest(opal_process_name_t name)
     return NULL == list ? NULL : *list;
 }
 
-/** Find the newest endpoint as mca_btl_rawe_endpoint_find does. routes_lock held. */
+/** mca_btl_rawe_endpoint_find with routes_lock held: find the newest endpoint. */
 static mca_btl_base_endpoint_t *interface_find(const mca_btl_rawe_module_t *module,
                                                opal_process_name_t name, uint16_t port,
                                                uint32_t key)
@@ -80,7 +80,7 @@ static mca_btl_base_endpoint_t *endpoint_new(mca_btl_rawe_module_t *module, opal
     return endpoint;
 }
 
-/** Unlink it; endpoints that sent ordered fragments by it now send them. routes_lock held. */
+/** Unlink an endpoint. Those that sent ordered fragments through it send them. routes_lock held. */
 static void endpoint_unlink(mca_btl_base_endpoint_t *endpoint)
 {
     mca_btl_base_endpoint_t **link = mca_btl_rawe_proc_endpoints(endpoint->proc->proc_name, false);
@@ -121,7 +121,7 @@ void mca_btl_rawe_endpoint_withdraw(mca_btl_base_endpoint_t *endpoint)
     __atomic_store_n(&endpoint->peer.takes_part, false, __ATOMIC_RELAXED);
 }
 
-/** Return a process's newest endpoint that the PML has in a module other than `but`, or NULL. */
+/** Return a process's newest endpoint that the PML uses in a module other than `but`, or NULL. */
 static mca_btl_base_endpoint_t *find_in_use(opal_process_name_t name,
                                             const mca_btl_rawe_module_t *but)
 {
@@ -258,7 +258,7 @@ static bool message_defer(mca_btl_base_endpoint_t *endpoint, uint8_t tag, const 
         return false;
     }
     if (state->finalizing) {
-        return true; /* Open MPI no longer receives, and deferred messages are dropped */
+        return true; /* Open MPI no longer receives, so drop it */
     }
     struct mca_btl_rawe_message *message = malloc(sizeof(*message) + len_bytes);
     if (NULL == message) {
@@ -328,7 +328,7 @@ void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, co
     }
 }
 
-/** Watch the peer's responder at this address, unless `*watch` does. NULL when out of memory. */
+/** Watch the peer's responder at this address, unless `*watch` already does. NULL: no memory. */
 static struct rawe_watch *watch_at(const mca_btl_base_endpoint_t *endpoint,
                                    struct rawe_watch **watch, const uint8_t mac[RAWE_MAC_BYTES])
 {
@@ -368,8 +368,8 @@ void mca_btl_rawe_endpoint_follow(mca_btl_base_endpoint_t *endpoint,
 }
 
 /**
- * Ping the peer's published address, where it still receives, and follow it to the address that it
- * answers from.
+ * Ping the peer at its published address, where it still receives, and follow it to the address
+ * that it answers from.
  */
 static void peer_seek(mca_btl_base_endpoint_t *endpoint)
 {
@@ -399,7 +399,7 @@ void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint)
     peer_seek(endpoint);
 }
 
-/** PING the responder, and tell the connection when its process was last absent. */
+/** Ping the responder, and tell the connection when the process was last absent. */
 static void peer_watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn)
 {
     mca_btl_rawe_endpoint_ping(endpoint);
@@ -409,7 +409,7 @@ static void peer_watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn
     }
 }
 
-/** Return the endpoint whose route a connection uses, mostly its own. */
+/** Return the endpoint whose route a connection uses, which is usually its own. */
 static mca_btl_base_endpoint_t *endpoint_used(const struct rawe_conn *conn)
 {
     return rawe_peer_used(conn)->owner;
@@ -423,16 +423,16 @@ static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, ui
     if (0 == patience_ns || patience_ns > STALL_REPORT_MOST_NS) {
         patience_ns = STALL_REPORT_MOST_NS;
     }
-    /* In MPI_Finalize the progress thread, which must not call Open MPI, may be here. */
+    /* In MPI_Finalize, this may be the progress thread, which must not call Open MPI. */
     if (mca_btl_rawe_state.finalizing || endpoint->stall_reported || !endpoint->in_use ||
         NULL == endpoint->watch || stalled_ns < patience_ns) {
         return;
     }
     uint64_t pong_ns = rawe_watch_last_pong_ns(endpoint->watch);
-    /* An old answer, by a route that has since been lost, does not show a stall. */
+    /* An old answer, over a route that has been lost since, does not show a stall. */
     if (pong_ns + stalled_ns / 2 < mca_btl_rawe_now_ns() ||
         rawe_watch_last_absent_ns(endpoint->watch) == pong_ns) {
-        return; /* no answer, or the process computes */
+        return; /* no answer, or the process is computing */
     }
     endpoint->stall_reported = true;
     MCA_BTL_RAWE_HELP(connection_stalled, endpoint->module->interface.name,
@@ -517,7 +517,7 @@ void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints)
         mca_btl_base_endpoint_t *endpoint = endpoints;
         opal_proc_t *proc = endpoint->proc;
         endpoints = endpoint->next_lost;
-        if (!mca_btl_rawe_proc_died(proc->proc_name)) { /* else the runtime has told Open MPI */
+        if (!mca_btl_rawe_proc_died(proc->proc_name)) { /* the runtime tells Open MPI of deaths */
             call_error_callback(endpoint);
         }
         OBJ_RELEASE(endpoint);
@@ -526,8 +526,8 @@ void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints)
 }
 
 /**
- * Return true unless the loss of the process is known, or no concern: Open MPI may wait for it by
- * rawe if it has introduced it to send to it, or if the job is fault-tolerant, and must learn of
+ * Return true unless the loss of the process is known or does not matter. It matters if Open MPI
+ * introduced the process in order to send to it, and in a fault-tolerant job, which must learn of
  * losses even if it only receives.
  */
 static bool is_missed(const mca_btl_base_endpoint_t *endpoint)
@@ -558,7 +558,7 @@ static void process_lose(mca_btl_base_endpoint_t *endpoint, const char *why)
     mca_btl_rawe_state.lost = endpoint;
 }
 
-/** Declare processes lost that died, according to the runtime or to Open MPI. */
+/** Declare lost the processes that died according to the runtime or Open MPI. */
 static void lose_dead(void)
 {
     mca_btl_base_endpoint_t *endpoint;

@@ -28,7 +28,7 @@ typedef struct mca_btl_base_endpoint_t {
     /** Carries the fragments of long messages in order, for all of the process's endpoints. */
     struct mca_btl_base_endpoint_t *in_order;
     /* btl_rawe_endpoint: atomic */
-    atomic_bool in_use; /**< the PML has it: from add_procs to del_procs */
+    atomic_bool in_use; /**< the PML uses it: from add_procs to del_procs */
     /* btl_rawe_endpoint: lock */
     struct rawe_peer peer; /**< its connections */
     struct mca_btl_rawe_address address;
@@ -74,9 +74,9 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module
                                                    uint32_t path_mtu_bytes);
 /** Limit frames to the path's MTU. Lock held. */
 void mca_btl_rawe_endpoint_limit_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes);
-/** Return true if the PML has an endpoint for this process in another module. */
+/** Return true if the PML uses an endpoint for this process in another module. */
 bool mca_btl_rawe_endpoint_elsewhere(const mca_btl_rawe_module_t *module, opal_process_name_t name);
-/** Return the process's endpoint for fragments whose order matters; NULL: the PML has none. */
+/** Return the process's endpoint for fragments whose order matters; NULL: the PML uses none. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc);
 /** Give the endpoint to the PML, and choose the one that carries fragments whose order matters. */
 void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint);
@@ -87,8 +87,8 @@ void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint);
 /** Return true if we or the runtime have declared the process lost. */
 bool mca_btl_rawe_endpoint_process_lost(opal_process_name_t name);
 /**
- * Return the processes that we or the runtime have declared lost since the last call, for
- * reporting, in a fault-tolerant job. No working connection to them is left; when they ask, they
+ * In a fault-tolerant job, return the processes to report: those that we or the runtime have
+ * declared lost since the last call. No working connection to them is left; if they probe, they
  * are told that they are lost. Lock held, outside the engines.
  */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoints_take_lost(void);
@@ -100,15 +100,15 @@ void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints);
  * rawe_callbacks.deliver: pass a message to the callback registered for its tag.
  *
  * To reply to a process that Open MPI has not introduced yet, the callback has bml/r2 introduce it.
- * That takes a lock that another thread may hold for btl_rawe_connect_timeout_ms or longer while it
- * searches for paths. In a program with threads, such a message is deferred until the engines' lock
- * is released.
+ * That takes a lock which another thread may hold for btl_rawe_connect_timeout_ms or longer while
+ * it searches for paths. In a program with threads, such a message is deferred until the engines'
+ * lock is released.
  */
 void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                           size_t len_bytes);
 /** Take the deferred messages. NULL: there are none, or a thread is delivering some. Lock held. */
 struct mca_btl_rawe_message *mca_btl_rawe_take_deferred(void);
-/** Deliver the messages taken, and free them; no others are delivered meanwhile. Lock not held. */
+/** Deliver and free these messages; no others are delivered at the same time. Lock not held. */
 void mca_btl_rawe_deliver_deferred(struct mca_btl_rawe_message *messages);
 /** rawe_callbacks.lossy, .silent, .stalled and .failed. */
 void mca_btl_rawe_lossy(void *context, const struct rawe_conn *conn);

@@ -9,16 +9,15 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/** With fewer ranks on the host a group has no advantage. */
+/** With fewer ranks on the host, a group has no advantage. */
 #define RANKS_MIN 3u
 
 /** Maximum time that ranks wait for slower ones to finalize. */
 #define CLOSE_WAIT_MS 1000u
 
 /**
- * Sockets that cannot be reopened are retried for ten seconds before the user is told, because
- * resources that are scarce while all ranks start helpers soon return. rawe_carrier's attempts
- * continue.
+ * Sockets that cannot be reopened are retried for ten seconds before the user is told: resources
+ * that are scarce while all ranks start helpers soon become available. rawe_carrier keeps trying.
  */
 #define RETRY_MS 100
 #define ATTEMPTS_MAX 100u
@@ -77,8 +76,8 @@ static bool link_is_behind(const mca_btl_rawe_module_t *module, unsigned which)
 }
 
 /**
- * Stop listening to links: reopened ones are other files under the same descriptors, and epoll
- * would wait for the old ones. A thread that listened polls soon, then listens to the new ones.
+ * Stop listening to links. Reopened links are other files under the same descriptors, and epoll
+ * would wait for the old files. A thread that listened polls soon, then listens to the new ones.
  */
 static void listen_to_no_link(void)
 {
@@ -98,7 +97,7 @@ static void listen_to_no_link(void)
     }
 }
 
-/** Reopen the responder, and links if outside MPI (else progress does). False: some remain. */
+/** Reopen the responder and, outside MPI, links (inside, progress does). False: some remain. */
 static bool renew_module(const mca_btl_rawe_module_t *module, unsigned which)
 {
     struct rawe_port *responder = rawe_responder_port(module->responder);

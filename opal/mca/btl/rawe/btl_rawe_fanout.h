@@ -10,7 +10,7 @@
 
 #include "btl_rawe_module.h"
 
-/** Register the sockets of all modules. Without a group each module receives by itself. */
+/** Register the sockets of all modules. Without a group, each module receives by itself. */
 void mca_btl_rawe_fanout_open(void);
 
 /** Register link and bulk of a module that was opened later. Its endpoints_lock is held. */
@@ -25,7 +25,7 @@ void mca_btl_rawe_fanout_repair(void);
  */
 bool mca_btl_rawe_fanout_follow(mca_btl_rawe_module_t *module);
 
-/** Leave once no rank of this host needs frames any more, or after a second. */
+/** Leave once no rank on this host needs frames any more, or after a second. */
 void mca_btl_rawe_fanout_close(void);
 
 #endif

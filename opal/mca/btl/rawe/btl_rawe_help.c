@@ -35,7 +35,7 @@ void mca_btl_rawe_help_show(enum mca_btl_rawe_help_topic topic, bool ends_job, c
     va_start(arguments, text);
     vsnprintf(message, sizeof(message), text, arguments);
     va_end(arguments);
-    /* Users who did not ask for rawe, but for verbose BTLs, see each message unmerged. */
+    /* Users who did not ask for rawe but for verbose BTLs see each message unmerged. */
     mca_btl_rawe_compat_show(wanted ? name : NULL, message);
 }
 

@@ -4,9 +4,8 @@
  * Messages to the user: the topics of help-mpi-btl-rawe.txt, each shown once per process. For MPI's
  * threads only, because Open MPI's output is not safe in others.
  *
- * A job that does not name rawe in its selection of BTLs did not ask for it, and sees only what
- * ends it. Other messages are shown if the job asks its BTLs to be verbose (--mca btl_base_verbose
- * 1).
+ * A job that does not name rawe in its selection of BTLs did not ask for it, and sees only messages
+ * that end it. Others are shown if the job makes its BTLs verbose (--mca btl_base_verbose 1).
  */
 #ifndef MCA_BTL_RAWE_HELP_H
 #define MCA_BTL_RAWE_HELP_H
@@ -18,10 +17,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Show a topic that ends the job. The arguments omit the first one, this host's name. */
+/** Show a topic that ends the job. Omit the first argument, this host's name. */
 #define MCA_BTL_RAWE_HELP(topic, ...) MCA_BTL_RAWE_HELP_SHOW(topic, true, __VA_ARGS__)
 
-/** Show a topic after which the job goes on, maybe with other BTLs. */
+/** Show a topic after which the job goes on, perhaps with other BTLs. */
 #define MCA_BTL_RAWE_HELP_IF_ASKED(topic, ...) MCA_BTL_RAWE_HELP_SHOW(topic, false, __VA_ARGS__)
 
 #define MCA_BTL_RAWE_HELP_SHOW(topic, ends_job, ...)                                          \
@@ -41,7 +40,7 @@ const char *mca_btl_rawe_help_limit(int code);
 /** Begin a life of the component: forget the topics shown, and read what the job asked for. */
 void mca_btl_rawe_help_begin(void);
 
-/** Return in words why a peer refuses an access. The peer may send any value. */
+/** Return a text that says why a peer refuses an access. The peer may send any value. */
 const char *mca_btl_rawe_refusal_text(enum rawe_refusal refusal);
 
 /** Part of a message; lives in the calling statement. */

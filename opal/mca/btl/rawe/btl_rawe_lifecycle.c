@@ -51,13 +51,13 @@ static int register_error(struct mca_btl_base_module_t *btl,
     return OPAL_SUCCESS;
 }
 
-/** 64 KiB, the least that btl/tcp buffers, and the PML's header: a handshake would not pay. */
+/** 64 KiB, the least that btl/tcp buffers, plus the PML's header: a handshake would not pay off. */
 #define EAGER_BYTES (64 * 1024 + 64)
 
 /** Bandwidth of an interface that does not report its own, in Mb/s. */
 #define UNKNOWN_MBPS 1000
 
-/* Limits: eager messages are sent at once; longer ones are announced, and read into place. */
+/* Limits: eager messages are sent at once; longer ones are announced, then read into place. */
 mca_btl_base_module_t mca_btl_rawe_module_template = {
     .btl_eager_limit = EAGER_BYTES,
     .btl_rndv_eager_limit = 1024,
@@ -88,8 +88,8 @@ mca_btl_base_module_t mca_btl_rawe_module_template = {
 };
 
 /**
- * Longest message that the user may allow. The wire has 32 bits for its length, and memory is
- * allocated for 64 at a time.
+ * Longest message that the user may allow. The wire format has 32 bits for its length, and memory
+ * is allocated for 64 messages at a time.
  */
 #define MESSAGE_BYTES_MAX ((size_t)16 << 20)
 
@@ -180,8 +180,8 @@ bool mca_btl_rawe_module_open_responder(mca_btl_rawe_module_t *module)
 }
 
 /**
- * Use batches even if the device does not cut them: the kernel does, faster than a system call per
- * frame (1.3 to 1.6 times the bandwidth).
+ * Use batches even if the device does not cut them: then the kernel does, which is faster than a
+ * system call per frame (1.3 to 1.6 times the bandwidth).
  */
 static void use_batches(mca_btl_rawe_module_t *module)
 {
@@ -303,7 +303,7 @@ static bool open_sockets(mca_btl_rawe_module_t *module)
         rawe_port_open_begin(&responder);
     }
     module->link = rawe_port_open_end(&link);
-    module->bulk = rawe_port_open_end(&bulk); /* NULL: everything works without batches, too */
+    module->bulk = rawe_port_open_end(&bulk); /* NULL: everything also works without batches */
     if (NULL == module->link) {
         mca_btl_rawe_failure_note(false, module->interface.name, &link.error);
         rawe_port_close(module->bulk); /* the next attempt reopens it */
@@ -312,7 +312,7 @@ static bool open_sockets(mca_btl_rawe_module_t *module)
         return false;
     }
     open_engine(module);
-    /* The responder comes last, because it may be asked at once. */
+    /* Start the responder last, because it may be pinged at once. */
     if (!responds && !start_responder(module, &responder)) {
         return false;
     }
@@ -329,8 +329,8 @@ struct identity {
 };
 
 /**
- * Return an interface's identity, drawn at first use and kept while the process lives. Open MPI may
- * be initialized again (MPI 4 sessions), and PMIx still gives peers the first published one.
+ * Return an interface's identity, drawn on first use and kept for the life of the process. Open MPI
+ * may be initialized again (MPI 4 sessions), but PMIx still gives peers the first published one.
  */
 static const struct identity *identity_of(const struct rawe_interface *interface)
 {
@@ -419,9 +419,9 @@ static void *closing_main(void *port)
 }
 
 /**
- * Close a port in parallel with others; NULL: none. In close(2) of a packet socket the kernel waits
- * until no processor is in it any more (packet_release, synchronize_net), 28 ms each: six sockets
- * take 167 ms in sequence, and 29 ms with a thread each (Linux 6.18, two busy cores).
+ * Close a port, which may be NULL, in parallel with others. close(2) of a packet socket waits until
+ * no processor uses the socket any more (packet_release, synchronize_net), 28 ms each: six sockets
+ * take 167 ms in sequence, but 29 ms with a thread each (Linux 6.18, two busy cores).
  */
 static void close_beside(struct rawe_port *port)
 {
@@ -453,7 +453,7 @@ static void close_bulk(struct rawe_port **bulk)
     }
 }
 
-/** Have the service thread let go of the module, and close its sockets without that thread. */
+/** Make the service thread release the module, and close the module's sockets in this thread. */
 static void close_sockets(mca_btl_rawe_module_t *module)
 {
     close_beside(rawe_responder_stop(module->responder));
@@ -498,7 +498,7 @@ static void module_free(mca_btl_rawe_module_t *module)
     free(module);
 }
 
-/** Close the module. Memory is freed with the last: parts of a PUT may be in others' engines. */
+/** Close the module. Memory is freed with the last one: other engines may send parts of a PUT. */
 int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
 {
     mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
@@ -509,7 +509,7 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
         ++index;
     }
     bool listed = index < state->module_count;
-    /* A module that could not be opened is not listed, and does not affect the others. */
+    /* A module that could not be opened is not listed and does not affect the others. */
     if (listed) {
         mca_btl_rawe_async_stop();
         mca_btl_rawe_linger();

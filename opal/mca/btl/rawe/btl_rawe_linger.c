@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * When the process finalizes, all modules deliver their remaining data before the first one closes,
- * because one module's connection may use another's link.
+ * When the process finalizes, all modules deliver their remaining data before the first module
+ * closes, because one module's connection may use another's link.
  */
 #include "btl_rawe_lifecycle.h"
 
@@ -22,7 +22,7 @@
 /** Interval between checks whether endpoints may be closed. */
 #define ASK_INTERVAL_NS 1000000ull
 
-/** Sleep after this long without work: other processes of this host may need the processor. */
+/** Sleep after this long without work: other processes on this host may need the processor. */
 #define SPIN_NS 100000ull
 static const struct timespec pause_time = {.tv_nsec = 100000};
 
@@ -48,7 +48,7 @@ static bool modules_progress(bool for_groups)
     return useful;
 }
 
-/** Report that a peer may miss data. A fault-tolerant job finds us silent, and gets errors. */
+/** Report that a peer may lack data. A fault-tolerant job finds us silent, and gets errors. */
 static void report_incomplete(const mca_btl_base_endpoint_t *endpoint)
 {
     if (mca_btl_rawe_compat_fault_tolerant()) {
@@ -63,9 +63,9 @@ static void report_incomplete(const mca_btl_base_endpoint_t *endpoint)
 }
 
 /**
- * Return what an endpoint's process still needs. In MPI_Finalize a job's processes pass a fence
- * before modules are finalized, and receive nothing after it, unless the job is connected to
- * another: then Open MPI has both exchange messages (ompi_dpm_dyn_finalize), which must be
+ * Return what an endpoint's process still needs. In MPI_Finalize, a job's processes pass a fence
+ * before modules are finalized, and receive nothing after it. But if the job is connected to
+ * another, Open MPI makes both exchange messages (ompi_dpm_dyn_finalize), which must be
  * acknowledged. A process of another job sends us nothing once we finalize.
  */
 static enum rawe_needs needs_of(const mca_btl_base_endpoint_t *endpoint, bool fenced)
@@ -75,7 +75,7 @@ static enum rawe_needs needs_of(const mca_btl_base_endpoint_t *endpoint, bool fe
                                                                       : RAWE_NEEDS_ALL;
 }
 
-/** Return true if our job has passed the fence, and is connected to no other. */
+/** Return true if our job has passed the fence and is not connected to another. */
 static bool passed_fence(void)
 {
     bool fenced = mca_btl_rawe_compat_fenced();
@@ -99,7 +99,7 @@ static bool modules_finalized(bool fenced, uint64_t now_ns, const mca_btl_base_e
 
     *lost = NULL;
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
-        /* Ask all, because each measures its own time, except those that the job lost. */
+        /* Ask all except those that the job lost, because each measures its own time. */
         OPAL_LIST_FOREACH(endpoint, &mca_btl_rawe_state.modules[i]->endpoints,
                           mca_btl_base_endpoint_t)
         {
@@ -115,7 +115,7 @@ static bool modules_finalized(bool fenced, uint64_t now_ns, const mca_btl_base_e
     return all;
 }
 
-/** Make progress until all endpoints may be closed. Peers may be ahead of us, or behind. */
+/** Make progress until all endpoints may be closed. Peers may be ahead of us or behind. */
 static void carry_data(void)
 {
     const mca_btl_base_endpoint_t *lost = NULL;
@@ -143,8 +143,8 @@ static void carry_data(void)
 }
 
 /**
- * Without a fence, other members of groups may still lack what this process sent, or wait for an
- * acknowledgement that it passes on. Stay for that, as long as for a silent peer.
+ * Without a fence, other members of groups may still lack messages from this process, or wait for
+ * an acknowledgement that it forwards. Stay for them as long as for a silent peer.
  */
 static void carry_groups(void)
 {

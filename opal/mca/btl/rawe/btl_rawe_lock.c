@@ -4,16 +4,16 @@
 #include <sched.h>
 #include <time.h>
 
-/** How often a thread yields the processor to the one inside before sleeping. */
+/** How many times a thread yields the processor to the one inside before it sleeps. */
 #define YIELDS_MAX 4u
 #define SLEEP_NS 50000
 
-/** How often a tool yields the processor to MPI before giving up. */
+/** How many times a tool yields the processor to MPI before it gives up. */
 #define PATIENCE 10000u
 
 struct mca_btl_rawe_engines_lock mca_btl_rawe_engines_lock;
 
-/** Wait a little for the thread inside: if its priority is lower, yielding might not help. */
+/** Wait briefly for the thread inside: if its priority is lower, yielding might not help. */
 static void wait_a_little(unsigned tries)
 {
     const struct timespec pause = {.tv_nsec = SLEEP_NS};

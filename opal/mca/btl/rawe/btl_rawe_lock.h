@@ -2,16 +2,16 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The lock of the engines. Every call into an engine is made between mca_btl_rawe_lock and _unlock,
- * and so are the engine's callbacks into Open MPI; hence the lock nests. It is taken whenever MPI
- * polls, mostly without contention, and then costs one atomic instruction and one store.
+ * and so are the engine's callbacks into Open MPI, so the lock nests. It is taken whenever MPI
+ * polls, usually without contention, and then costs one atomic instruction and one store.
  *
- * A call from Open MPI must not wait for another of MPI's threads: the caller may hold a lock of
- * Open MPI's for which a callback waits in the thread inside (btl/base's am-rdma sends with its
- * mutex held, bml/r2 calls del_procs with its own). So it takes the lock only if it is free, and
- * otherwise hands its work over to the thread inside. The progress thread and tools *claim* the
- * lock; they never call Open MPI, so others may wait for them. Registering memory and accesses to
- * windows do wait, because neither osc/rdma's completions nor ob1's callbacks take the locks that
- * osc/rdma then holds (4.1.4, 5.0.7).
+ * A call from Open MPI must not wait for another of MPI's threads. The caller may hold one of Open
+ * MPI's locks, and a callback in the thread inside may be waiting for it (btl/base's am-rdma sends
+ * with its mutex held, bml/r2 calls del_procs with its own). So the call takes this lock only if it
+ * is free, and otherwise hands its work over to the thread inside. The progress thread and tools
+ * *claim* the lock; they never call Open MPI, so others may wait for them. Memory registration and
+ * window accesses do wait, because neither osc/rdma's completions nor ob1's callbacks take the
+ * locks that osc/rdma then holds (4.1.4, 5.0.7).
  */
 #ifndef MCA_BTL_RAWE_LOCK_H
 #define MCA_BTL_RAWE_LOCK_H
@@ -25,13 +25,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** A bit of `owner`: the thread inside calls nothing of Open MPI's. */
+/** A bit of `owner`: the thread inside does not call Open MPI. */
 #define MCA_BTL_RAWE_CLAIMED ((uintptr_t)1)
 
 /**
- * Work handed over to the thread that has the lock. Any thread may call `perform`: once, with the
- * lock held, outside an engine's callback, and in the order of handing over. It must not call Open
- * MPI, and may free the memory.
+ * Work handed over to the thread that has the lock. `perform` is called once, by any thread, with
+ * the lock held, outside an engine's callback, and in the order of handing over. It must not call
+ * Open MPI, and may free the memory.
  */
 struct mca_btl_rawe_work {
     struct mca_btl_rawe_work *next;
@@ -47,10 +47,10 @@ struct mca_btl_rawe_engines_lock {
 
 extern struct mca_btl_rawe_engines_lock mca_btl_rawe_engines_lock;
 
-/** Take the lock for the progress thread. False if another has it. Unlocked as usual. */
+/** Take the lock for the progress thread. False: another thread has it. Unlock as usual. */
 bool mca_btl_rawe_lock_claim(void);
 
-/** Wait for the lock, for tools. False if this thread is inside, or MPI holds it very long. */
+/** Wait for the lock, for tools. False: this thread is inside, or MPI holds it for too long. */
 bool mca_btl_rawe_lock_claim_patiently(void);
 
 /** Have work done now, or by the thread that has the lock. */
@@ -80,7 +80,7 @@ static inline bool mca_btl_rawe_lock_has_work(void)
            atomic_load_explicit(&mca_btl_rawe_engines_lock.handed_over, memory_order_relaxed);
 }
 
-/** Return the number of calls from Open MPI so far; it stands still while outside MPI. */
+/** Return the number of calls from Open MPI so far, which does not change while outside MPI. */
 static inline uint32_t mca_btl_rawe_lock_entries(void)
 {
     return atomic_load_explicit(&mca_btl_rawe_engines_lock.entries, memory_order_relaxed);
@@ -106,7 +106,7 @@ static inline bool mca_btl_rawe_trylock(void)
     return true;
 }
 
-/** Wait for the lock. The caller must hold no lock of Open MPI's. */
+/** Wait for the lock. The caller must not hold any of Open MPI's locks. */
 static inline void mca_btl_rawe_lock(void)
 {
     if (OPAL_UNLIKELY(!mca_btl_rawe_trylock())) {
@@ -135,7 +135,7 @@ static inline void mca_btl_rawe_unlock(void)
         return;
     }
     atomic_store_explicit(&lock->owner, 0, memory_order_release);
-    /* With threads, others hand over, then try the lock: they get it, or we see their work. */
+    /* Other threads hand over work, then try the lock: they get it, or we see their work. */
     if (OPAL_UNLIKELY(opal_using_threads())) {
         atomic_thread_fence(memory_order_seq_cst);
     }

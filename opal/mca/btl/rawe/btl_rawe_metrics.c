@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * All metrics of a module, in one list: of the engine, the ports, the responder and the pools. Read
- * by the final report, by rawe-top, and by a debugger, which also sees connections.
+ * All metrics of a module in one list: those of the engine, the ports, the responder and the pools.
+ * Read by the final report, by rawe-top, and by a debugger, which also sees connections.
  */
 #include "btl_rawe_metrics.h"
 
@@ -135,7 +135,7 @@ static void metrics_read(mca_btl_rawe_module_t *module, uint64_t *values)
 /** Counters per line. */
 #define PER_LINE 6u
 
-/** Lines of "name=value" words, each line with the same head: for people and for scripts. */
+/** Lines of "name=value" words, each beginning with the same head, for people and scripts. */
 struct report {
     char head[160];
     char line[1024];
@@ -184,7 +184,7 @@ void mca_btl_rawe_metrics_report(mca_btl_rawe_module_t *module, const char *titl
         report_add(&report, metrics[i].name, values[i]);
     }
     report_flush(&report);
-    /* The buckets that are not empty, named by their upper limit. */
+    /* The non-empty buckets, named by their upper limits. */
     for (unsigned i = 0; i < RAWE_HISTOGRAM_BUCKETS; ++i) {
         char name[48] = "round_trips_longer";
         if (i + 1 < RAWE_HISTOGRAM_BUCKETS) {

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/param.h>
 
-/** Memory for receiving frames of groups: a few windows of frames of MTU 1500. */
+/** Memory for receiving group frames: a few windows at MTU 1500. */
 #define RING_BYTES (1u << 20)
 
 /** Memory for receiving batches: a quarter for one-frame packets, another for up to 16 kB. */
@@ -29,16 +29,16 @@
 #define GROUPS_EXPECTED 64u
 
 /**
- * Minimum frames in a root's window, not acknowledged by all members; more up to this many bytes.
- * With 1 MiB, a Bcast as long took 1.4 times as long, because the copies do not stay in the cache.
+ * Minimum size of a root's window, in unacknowledged frames; more frames up to this many bytes.
+ * With 1 MiB, a Bcast of 1 MiB took 1.4 times as long, because copies do not stay in the cache.
  */
 #define WINDOW_FRAMES_LEAST 64u
 #define WINDOW_BYTES (1u << 19)
 
-/** Messages in quicker succession, without progress between them, may wait to share a frame. */
+/** Messages closer together than this, without progress between them, may wait to share a frame. */
 #define STREAK_NS 5000u
 
-/** A call that waits longer than this asks those it waits for, at this interval. */
+/** A call that waits longer than this probes the members it waits for, at this interval. */
 #define ASK_NS 1000000000ull
 
 struct mca_btl_rawe_multicast {
@@ -60,7 +60,7 @@ static struct {
     struct rawe_group_counters counters;       /**< of all groups */
     uint8_t address[RAWE_MAC_BYTES];           /**< 03-72-61, and three bytes from the job's id */
     uint32_t ports_get[RAWE_PORT_GROUP_WORDS]; /**< rawe_port_config.groups */
-    bool filtered;                             /**< the ports' filters have it */
+    bool filtered;                             /**< the ports' filters use it */
     unsigned waiting;                          /**< groups for which a call waits */
     bool deferring;                            /**< nothing may be delivered */
     bool holding;     /**< a frame is held back for more messages, or until progress */
@@ -268,7 +268,7 @@ void mca_btl_rawe_multicast_control(void *context, struct rawe_conn *conn, uint6
 /* ---- life ---- */
 
 /**
- * Have the ports receive frames of our groups only: otherwise all ranks of this host would copy the
+ * Make the ports receive only frames of our groups: otherwise all ranks on this host would copy the
  * batches meant for one. A filter takes the kernel up to a millisecond, so keep one if possible.
  */
 static bool renew_filters(void)
@@ -296,7 +296,7 @@ static bool renew_filters(void)
 static bool open_port(mca_btl_rawe_module_t *module)
 {
     const uint32_t job = OPAL_PROC_MY_NAME.jobid * UINT32_C(0x9E3779B1);
-    /* Usually differs between jobs, to spare others work; it keeps nothing secret. */
+    /* It usually differs between jobs, to spare others work; it is not meant to be secret. */
     const uint8_t address[RAWE_MAC_BYTES] = {
         0x03, 0x72, 0x61, (uint8_t)(job >> 8), (uint8_t)(job >> 16), (uint8_t)(job >> 24)};
     struct rawe_port_config config = {
@@ -356,7 +356,7 @@ struct mca_btl_rawe_place mca_btl_rawe_multicast_place(void)
     return place;
 }
 
-/** Return true if this part belongs to the root's message that is expected, and may be taken. */
+/** Return true if this part belongs to the message expected from the root, and may be taken. */
 static bool part_expected(const struct mca_btl_rawe_multicast *group,
                           const struct rawe_group_part *part)
 {
@@ -381,10 +381,10 @@ static bool part_deliver(void *context, const struct rawe_group_part *part)
     struct mca_btl_rawe_transfer *message = group->transfer;
 
     if (!part_expected(group, part)) {
-        return group->closed; /* then the root waits for the rest of one of another length */
+        return group->closed; /* if closed, drop the rest of a message of another length */
     }
     if (part->at_bytes != group->taken_bytes) {
-        return true; /* the rest of one of another length */
+        return true; /* the rest of a message of another length */
     }
     bool fits = part->total_bytes == message->len_bytes;
     if (fits && 0 != part->len_bytes) {
@@ -601,7 +601,7 @@ bool mca_btl_rawe_multicast_done(void)
     return NULL == groups.module || link == &groups.busy;
 }
 
-/** Ask those that a call waits for, if it has waited for long. */
+/** Probe the members that a call waits for, if it has waited for long. */
 static void members_ask(struct mca_btl_rawe_multicast *group, uint64_t now_ns)
 {
     if (NULL != group->transfer && 0 != group->asked_ns && now_ns - group->asked_ns >= ASK_NS) {
@@ -612,7 +612,7 @@ static void members_ask(struct mca_btl_rawe_multicast *group, uint64_t now_ns)
     group->asked_ns = 0 == group->asked_ns ? now_ns : group->asked_ns;
 }
 
-/** Run what is due; take idle groups off the list, and free closed ones. */
+/** Run due timers; take idle groups off the list, and free closed ones. */
 static void groups_serve(uint64_t now_ns)
 {
     struct rawe_link *next;
@@ -650,7 +650,7 @@ unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bo
         .frame = receive_group_frame, .place = place_packet, .packet = receive_group_packet};
 
     if (module != groups.module) {
-        return 0; /* it need not have a port for groups */
+        return 0; /* it may have no port for groups */
     }
     const bool pending = is_pending(module);
     groups.sent_ns = 0;
@@ -663,7 +663,7 @@ unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bo
     groups.deferring = deferring;
     unsigned received =
         pending ? rawe_port_receive(module->group_port, RECEIVE_BUDGET, &receiver, &now_ns) : 0;
-    /* Batches stay in the port until a call waits: they are copied once, to their place. */
+    /* Batches stay in the port until a call waits, so that they are copied only once. */
     for (unsigned i = 0;
          i < RECEIVE_BUDGET && !deferring && 0 != groups.waiting && batches_wait(module); ++i) {
         received += rawe_port_receive(module->group_bulk, 1, &receiver, &now_ns);

@@ -7,7 +7,7 @@
  * of the member that they name. Frames are sent through the module's link, control messages over
  * the connections to the members' processes.
  *
- * Everything here is used with the engines' lock held, except what takes it.
+ * Hold the engines' lock for everything here, except for functions that take it.
  */
 #ifndef MCA_BTL_RAWE_MULTICAST_H
 #define MCA_BTL_RAWE_MULTICAST_H
@@ -36,9 +36,9 @@ bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
 void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool complete);
 
 /**
- * Receive frames of groups through a module that has a port for them and, when the clock is read
- * anyway, run due timers. `deferring`: called by the progress thread, so copy nothing into the
- * program's memory. Returns the number of frames received.
+ * Receive group frames through a module that has a port for them and, if the clock is read anyway,
+ * run due timers. `deferring`: called by the progress thread, so copy nothing into the program's
+ * memory. Returns the number of frames received.
  */
 unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bool poll_clock,
                                          bool deferring);
@@ -51,8 +51,8 @@ void mca_btl_rawe_multicast_control(void *context, struct rawe_conn *conn, uint6
 bool mca_btl_rawe_multicast_done(void);
 
 /**
- * Return how the progress thread must serve the module's groups. 0: they have nothing in flight.
- * Faster if a frame is held back for more messages, which the next progress call sends.
+ * Return how the progress thread must serve the module's groups; 0: they have nothing in flight. It
+ * must poll faster if a frame is held back for more messages, because the next progress sends it.
  */
 unsigned mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *module);
 

@@ -4,10 +4,9 @@
  * The table of functions that this component offers to coll/rawe, which does not link with it, but
  * finds the table behind Open MPI's component struct.
  *
- * All functions but `takes_part` are for one thread of a communicator at a time; none calls back
- * into Open MPI. Data is delivered only into expected messages; earlier arrivals wait. Peers on
- * which a transfer depends are sent something now and then, so that a death is noticed and
- * reported.
+ * All functions except `takes_part` are for one thread per communicator at a time; none calls back
+ * into Open MPI. Data is delivered only into expected messages; earlier arrivals wait. Peers that a
+ * transfer depends on are sent something now and then, so that a death is noticed and reported.
  */
 #ifndef MCA_BTL_RAWE_OFFER_H
 #define MCA_BTL_RAWE_OFFER_H
@@ -22,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Announces the table: older components have something else in its place. */
+/** Marks the table: older components have something else in its place. */
 #define MCA_BTL_RAWE_OFFER_MAGIC 0x7261776500C011ECull
 
 /** Changes with the functions or their arguments. */
@@ -31,7 +30,7 @@
 /** A group of processes, each on a different host, that multicast messages to each other. */
 struct mca_btl_rawe_multicast;
 
-/** Limits of a process, or of a group: then the minimum over its members. */
+/** Limits of a process, or of a group, which are the minimum over its members. */
 struct mca_btl_rawe_place {
     uint32_t segment_bytes; /**< of a frame in a batch; 0: no batches */
     uint32_t payload_bytes; /**< of a frame; 0: cannot take part */
@@ -63,11 +62,11 @@ struct mca_btl_rawe_offer {
     void (*announce)(void);
     /**
      * Return true if the process has published that it takes part. Waits for the runtime, perhaps
-     * to a limit, so others may be told false; true is reliable. Writes a number that differs
-     * between hosts.
+     * for a limited time, so processes may disagree; but true is reliable. Writes a number that
+     * differs between hosts.
      */
     bool (*takes_part)(opal_process_name_t name, uint64_t *host);
-    /** Open what receives frames of groups, if it is not open yet, and return its limits. */
+    /** Open the ports for group frames, if they are not open yet, and return their limits. */
     struct mca_btl_rawe_place (*place)(void);
     /**
      * Enter a group with a random `id` and the limits `all`, which is copied. Open MPI has
@@ -83,8 +82,8 @@ struct mca_btl_rawe_offer {
     void (*expect)(struct mca_btl_rawe_multicast *group, uint32_t root,
                    struct mca_btl_rawe_transfer *message);
     /**
-     * Leave a group whose communicator is freed. `complete`: all members have, or will get, all
-     * messages, so they are still sent what they need. Otherwise the group was never used.
+     * Leave a group whose communicator is freed. `complete`: all members have all messages, or will
+     * get them, because this process still serves them. Otherwise the group was never used.
      */
     void (*close)(struct mca_btl_rawe_multicast *group, bool complete);
 };

@@ -22,8 +22,8 @@ static const struct mca_btl_rawe_params defaults = {
 };
 
 /**
- * Default of peer_timeout, in seconds, if the job survives lost processes: that of Open MPI's own
- * detector (mpi_ft_detector_timeout). On a starved host, 5 s were too short.
+ * Default of peer_timeout, in seconds, if the job survives lost processes: the same as Open MPI's
+ * own detector (mpi_ft_detector_timeout). On a starved host, 5 s was too short.
  */
 #define PEER_TIMEOUT_FAULT_TOLERANT 10u
 
@@ -59,7 +59,7 @@ static const struct parameter parameters[] = {
 #undef X
 };
 
-/** Only shows in ompi_info which releases this component understands. */
+/** Only used to show in ompi_info which releases this component understands. */
 static unsigned wire_version = RAWE_WIRE_VERSION;
 
 #define PARAMETERS (sizeof(parameters) / sizeof(parameters[0]))

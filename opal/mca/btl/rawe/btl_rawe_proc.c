@@ -59,14 +59,14 @@ struct record {
     struct mca_btl_base_endpoint_t *endpoints; /**< see mca_btl_rawe_proc_endpoints */
     void *data;                                /**< its published data; NULL: unknown */
     size_t len_bytes;
-    uint32_t tried; /**< bit i: module i searched in vain */
+    uint32_t tried; /**< bit i: module i searched without success */
     bool asked;     /**< the runtime has yet to answer */
     bool waited;    /**< MPI's thread has waited for the answer, or got it */
     bool reported;  /**< the user was told why rawe does not use it */
     bool died;
 };
 
-/** Maximum unanswered names: the runtime may remember each, and CONNECTs can be forged. */
+/** Limit on unanswered names: the runtime may remember each, and CONNECTs can be forged. */
 #define UNKNOWN_MAX 65536u
 
 /** Jobs, and processes per job, that fit the table before it grows. */
@@ -223,7 +223,7 @@ static struct difference modex_parse(const char *data, size_t len_bytes,
     uint32_t message_max_bytes = (uint32_t)mca_btl_rawe_state.modules[0]->super.btl_max_send_size;
     struct head head = {.wire_version = 0};
 
-    /* Other versions only share the first bytes, if those. */
+    /* Other versions share at most the first bytes. */
     memcpy(&head, data, len_bytes < sizeof(head) ? len_bytes : sizeof(head));
     struct difference difference = {.what = NULL};
     if (RAWE_WIRE_VERSION != head.wire_version) {
@@ -288,10 +288,10 @@ static void modex_await(struct record *record)
             pthread_cond_wait(&records.answered, &records.lock);
         }
     }
-    record->waited = true; /* not before: a second thread waits for the same answer */
+    record->waited = true; /* only now, because a second thread may wait for the same answer */
 }
 
-/** Return the record of a process that has published something, or NULL. Waits like `await`. */
+/** Return the record of a process that has published something, or NULL. Waits if necessary. */
 static struct record *record_known(opal_process_name_t name)
 {
     struct record *record = record_get(name);
@@ -382,7 +382,7 @@ static uint64_t hash_bytes(uint64_t seed, const void *data, size_t len_bytes)
 
 /**
  * Identify the network namespace by the kernel's boot id and the namespace's inode. MAC addresses
- * are not unique: NICs to BMCs and of containers have the same on many hosts.
+ * are not unique: NICs of BMCs and containers have the same addresses on many hosts.
  */
 static uint64_t find_host(void)
 {
@@ -445,7 +445,7 @@ bool mca_btl_rawe_proc_is_local(const struct mca_btl_rawe_published *published)
     return 0 != published->count && published->host == records.host;
 }
 
-/** In place of a path's MAC address: the value is whether the host is silent. */
+/** Used in place of a path's MAC address: the value tells whether the host is silent. */
 static const uint8_t any_mac[RAWE_MAC_BYTES] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
 
 /** Return the key of a module's path to an interface of a host. The value is the MTU. */
@@ -456,7 +456,7 @@ static uint64_t path_key(uint64_t host, unsigned module_index, const uint8_t mac
     return hash_bytes(key, &module_index, sizeof(module_index));
 }
 
-/** Return what was noted of a path; 0: nothing. */
+/** Return the value noted for a path; 0: none. */
 static uintptr_t path_value(uint64_t host, unsigned module_index, const uint8_t mac[RAWE_MAC_BYTES])
 {
     void *value = NULL;
@@ -470,7 +470,7 @@ static uintptr_t path_value(uint64_t host, unsigned module_index, const uint8_t 
     return (uintptr_t)value;
 }
 
-/** Note this of a path. Without memory its next process takes as long as the first. */
+/** Note a path's value. When out of memory, the next process takes as long as the first. */
 static void path_note(uint64_t host, unsigned module_index, const uint8_t mac[RAWE_MAC_BYTES],
                       uintptr_t value)
 {
@@ -535,7 +535,7 @@ unsigned mca_btl_rawe_proc_deaths(void)
 bool mca_btl_rawe_proc_died(opal_process_name_t name)
 {
     if (0 == mca_btl_rawe_proc_deaths()) {
-        return false; /* called often, mostly without any death */
+        return false; /* the usual case, because this is called often */
     }
     pthread_mutex_lock(&records.lock);
     const struct record *record = record_find(name);

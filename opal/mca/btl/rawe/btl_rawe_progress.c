@@ -7,10 +7,10 @@
 #include "btl_rawe_multicast.h"
 #include "btl_rawe_routes.h"
 
-/** Frames taken from a ring before bulk and other components have their turn. */
+/** Frames taken from a ring before bulk and other components get their turn. */
 #define RING_BUDGET 64u
 
-/** Packets of batches, of up to 64 kB, taken before the ring has its turn again: some 0.5 ms. */
+/** Batch packets, of up to 64 kB, taken before the ring gets its turn again: some 0.5 ms. */
 #define BULK_BUDGET 16u
 
 /** Report more damaged frames than this within this time. */
@@ -95,7 +95,7 @@ static void timers_service(mca_btl_rawe_module_t *module)
 {
     struct rawe_engine *engine = &module->engine;
 
-    /* Receive first, because a timer may wait for a frame; but timers must not starve. */
+    /* Receive first, because a timer may be waiting for a frame; but timers must not starve. */
     if (rawe_engine_reclaims_credit(engine) ||
         (rawe_timer_wheel_due(&engine->timers, engine->now_ns) &&
          (!mca_btl_rawe_module_receivable(module) ||
@@ -108,9 +108,9 @@ static void timers_service(mca_btl_rawe_module_t *module)
 }
 
 /**
- * Return true if a peer sent data that was acknowledged and dropped: it names unregistered memory,
- * or is part of a message that was not accepted. Neither the PML nor the peer would notice, so the
- * job must not continue. Perhaps the progress thread received it, or another module by its link.
+ * Return true if data from a peer was acknowledged but dropped: it names unregistered memory, or is
+ * part of a message that was not accepted. Neither the PML nor the peer would notice, so the job
+ * must not continue. The progress thread may have received it, or another module over its link.
  */
 static bool data_is_missing(const mca_btl_rawe_module_t *module)
 {

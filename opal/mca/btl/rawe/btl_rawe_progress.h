@@ -5,15 +5,15 @@
  *
  *   MPI's calls           component_progress (btl_rawe_component.c)
  *   progress thread       btl_rawe_thread.c: the service thread, which also serves responders. It
- *                         keeps engines going while the program is outside MPI, so that lost
- *                         frames, due acknowledgements and held-back messages do not wait
+ *                         drives the engines while the program is outside MPI, so that lost
+ *                         frames, due acknowledgements and held-back messages need not wait
  *   asynchronous thread   btl_rawe_async.c (btl_rawe_async_progress): calls opal_progress() while
  *                         the program computes, so that messages are matched and fetched and
  *                         collectives advance. To Open MPI it looks like another thread of an
  *                         MPI_THREAD_MULTIPLE program
  *
  * Rules:
- *   - One thread at a time is in the engines: MPI's threads take the lock, the others claim it
+ *   - Only one thread at a time is in the engines. MPI's threads take the lock; the others claim it
  *     (btl_rawe_lock.h), and only if MPI has made no call since they last looked.
  *   - Only MPI's threads and the asynchronous one call Open MPI. The progress thread, and progress
  *     inside an engine's callback, defer messages and completions (rawe_engine_defer_begin).
@@ -37,12 +37,12 @@ static inline bool mca_btl_rawe_module_receivable(const mca_btl_rawe_module_t *m
 unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module);
 
 /**
- * Make progress without calling MPI: defer messages and completions. Receive once, then until
- * nothing waits or `frames_max` frames came. Lock held. Returns true if there was work.
+ * Make progress without calling MPI: defer messages and completions. Receives once, then until
+ * nothing waits or `frames_max` frames have arrived. Lock held. Returns true if there was work.
  */
 bool mca_btl_rawe_module_defer(mca_btl_rawe_module_t *module, unsigned frames_max);
 
-/** Make one round; in another's callback, defer messages. Lock held. Returns frames received. */
+/** Make one round of progress; inside a callback, defer messages. Lock held. Returns frames. */
 unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_clock);
 
 /**

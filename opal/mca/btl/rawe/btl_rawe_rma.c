@@ -52,7 +52,7 @@ static int rma_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_p
         bool self = procs[i] == opal_proc_local_get();
         mca_btl_base_endpoint_t *through = self ? NULL : mca_btl_rawe_endpoint_in_order(procs[i]);
         struct rma_endpoint *endpoint = NULL;
-        /* With shared memory, few accesses come here: the first one opens lo. */
+            /* With shared memory, few accesses come here: the first one opens lo. */
         if (self || NULL != through || mca_btl_rawe_contact_on_this_host(procs[i])) {
             endpoint = calloc(1, sizeof(*endpoint));
         }
@@ -74,7 +74,7 @@ static int rma_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_p
     return OPAL_SUCCESS;
 }
 
-/** Keep endpoints, like connections: windows that were not freed have accesses in flight. */
+/** Keep endpoints, like connections: windows that were not freed may have accesses in flight. */
 static int rma_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
                          struct mca_btl_base_endpoint_t **endpoints)
 {
@@ -88,7 +88,7 @@ static bool is_local(const struct rma_endpoint *endpoint,
     return endpoint->self || NULL == remote_handle;
 }
 
-/** Return that memory, or NULL and the reason if its registration does not allow the access. */
+/** Return this process's memory, or NULL and a reason if its registration forbids the access. */
 static void *local_memory(const mca_btl_base_registration_handle_t *handle, uint64_t address,
                           size_t size, unsigned right, enum rawe_refusal *refusal)
 {
@@ -236,7 +236,7 @@ static int atomic_access(struct mca_btl_base_endpoint_t *endpoint, void *result,
 }
 
 /**
- * Translate Open MPI's operation; 0: unsupported, so Open MPI uses another way. MIN and MAX are
+ * Translate Open MPI's operation; 0: unsupported, so Open MPI emulates it. MIN and MAX are
  * unsupported because Open MPI does not say whether words are signed; so is floating point.
  */
 static enum rawe_atomic atomic_of(mca_btl_base_atomic_op_t op, int flags)

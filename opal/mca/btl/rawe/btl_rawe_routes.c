@@ -19,7 +19,7 @@ static bool takes_address(mca_btl_rawe_module_t *module, const struct rawe_inter
         return false;
     }
     memcpy(module->interface.mac, interface->mac, RAWE_MAC_BYTES);
-    /* Peers that missed the change, or moved at the same time, know only the published address. */
+    /* Peers that missed the change, or moved at the same time, only know the published address. */
     rawe_interface_keep_mac(rawe_responder_port(module->responder)->fd, interface->index,
                             module->address.mac);
     rawe_responder_set_mac(module->responder, interface->mac);
@@ -27,7 +27,7 @@ static bool takes_address(mca_btl_rawe_module_t *module, const struct rawe_inter
     return true;
 }
 
-/** Return true if it is the module's interface, created again with its current or first address. */
+/** Return true if this is the module's interface, recreated with its current or first address. */
 static bool is_back(const mca_btl_rawe_module_t *module, const struct rawe_interface *interface)
 {
     struct rawe_interface first = module->interface;
@@ -56,7 +56,7 @@ static bool carrier_changed(void *context, const struct rawe_interface *interfac
         if (module->interface.index != interface->index) {
             continue;
         }
-        /* Sockets of the former interface pass nothing. */
+        /* Sockets of the deleted interface pass nothing. */
         bool up = interface->up && mca_btl_rawe_fanout_follow(module);
         renewed = up == interface->up;
         bool news = takes_address(module, interface);
@@ -133,7 +133,7 @@ void mca_btl_rawe_routes_end(void)
     mca_btl_rawe_state.carrier = NULL;
 }
 
-/** Apply the kernel's news about a module's interface to each of its peers. */
+/** Apply the changes of a module's interface to each of its peers. */
 static void heed_interface(mca_btl_rawe_module_t *module, uint64_t now_ns)
 {
     struct rawe_failover *failover = &mca_btl_rawe_state.failover;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What failover between a process's routes (core/routes/rawe_failover.h) needs from Open MPI and
- * Linux: carriers, PINGs to the peer's responder, and messages for the user.
+ * Provides failover (core/routes/rawe_failover.h) with what it needs from Open MPI and Linux:
+ * carriers, PINGs to the peer's responder, and messages for the user.
  */
 #ifndef MCA_BTL_RAWE_ROUTES_H
 #define MCA_BTL_RAWE_ROUTES_H
@@ -10,10 +10,10 @@
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_module.h"
 
-/** Begin with no route in doubt, before the service thread starts, which checks for doubts. */
+/** Begin with no route in doubt. Call this before starting the service thread, which checks. */
 void mca_btl_rawe_routes_init(void);
 
-/** Have carriers watched. Otherwise a lost carrier shows as silence; a new index ends the job. */
+/** Watch carriers. Otherwise a lost carrier shows as silence, and a new index ends the job. */
 void mca_btl_rawe_routes_begin(void);
 
 /** Stop watching carriers. */

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/** Maximum payload that the PML passes to sendi if it is scattered: it is packed on the stack. */
+/** Longest scattered payload that the PML passes to sendi, which packs it on the stack. */
 #define SENDI_PACK_BYTES_MAX 512u
 
 static void fragment_construct(mca_btl_rawe_fragment_t *fragment)
@@ -40,7 +40,7 @@ static mca_btl_rawe_fragment_t *fragment_take(opal_free_list_t *list,
     return fragment;
 }
 
-/** Return true without PRIORITY: the body of a long message, which the PML needs in order. */
+/** Return true without PRIORITY, for the body of a long message, which the PML needs in order. */
 static bool must_keep_order(uint32_t flags)
 {
     return 0 == (flags & MCA_BTL_DES_FLAGS_PRIORITY);

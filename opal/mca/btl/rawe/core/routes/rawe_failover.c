@@ -199,7 +199,7 @@ static void avoid_route(struct rawe_peer *peer, uint64_t now_ns)
     set_down(peer, RAWE_FAILOVER_LOSSY, now_ns);
 }
 
-/** A PING is lost after ANSWER_NS if another route answers, or ignored after NO_ANSWER_NS if not. */
+/** A PING is lost after ANSWER_NS if another route answers, else ignored after NO_ANSWER_NS. */
 #define ANSWER_NS (2 * RAWE_FAILOVER_INTERVAL_NS)
 #define NO_ANSWER_NS (10 * RAWE_FAILOVER_INTERVAL_NS)
 

@@ -23,7 +23,7 @@
 /** A message overtakes fewer than this many others to the same process. */
 #define RAWE_ORDER_MOST 8192u
 
-/** The limit rises by at least 1/8 of it, because raising it and waking connections costs time. */
+/** Number of steps in that distance: raising the limit and waking connections costs time. */
 #define RAWE_ORDER_STEPS 8u
 
 /** The messages to a process. Numbers start at 1; 0: no message. */

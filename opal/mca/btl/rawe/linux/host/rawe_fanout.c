@@ -1,13 +1,13 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Fanout groups: many processes' sockets on one interface, behind one hook in the kernel, where one
- * program chooses the member to which a frame is offered (doc/architecture.md, "Many ranks on a
+ * Fanout groups: sockets of many processes on one interface, behind a single hook in the kernel.
+ * There a program chooses which member is offered a frame (doc/architecture.md, "Many ranks on a
  * host"). The member's own filter still applies, so no frame reaches the wrong process.
  *
  * The program returns an index into the kernel's list of members, which changes when a member is
- * closed or the interface goes down and up. Therefore sockets join in the order of their creation,
- * and none may be closed while others are in use.
+ * closed or the interface goes down and up. So sockets join in the order of their creation, and
+ * none may be closed while others are in use.
  *
  * The kernel's side: fanout_add, __fanout_unlink and packet_notifier in net/packet/af_packet.c.
  */
@@ -26,7 +26,7 @@
 
 #include "../packet/rawe_helper.h"
 
-/** Lists open packet sockets in the order of their creation. */
+/** The kernel's list of open packet sockets, in the order of their creation. */
 #define ORDER_FILE "/proc/net/packet"
 #define ORDER_READS_MAX 8u
 
@@ -178,8 +178,8 @@ static int open_founder(const struct rawe_fanout_member *members, unsigned count
 }
 
 /**
- * Join the members. The founder is first, because the others' filters, and so the program, are
- * locked. When it is closed, the last to join moves to place 0: the member that belongs there.
+ * Join the members to the group. The founder is first, because the filters of the others, and with
+ * them the program, are locked. When it is closed, the last to join moves to place 0, its own.
  */
 static int join_all(int founder, const struct rawe_fanout_member *members, unsigned count,
                     bool *changed, struct rawe_port_error *error)

@@ -18,14 +18,14 @@
 #include "../packet/rawe_packet.h"
 #include "../sys/rawe_shared.h"
 
-/** The leader may start later: try to connect this often, at this interval. */
+/** The leader may start later: how many times to try to connect, and the interval. */
 #define ATTEMPTS_MAX 500u
 #define ATTEMPT_INTERVAL_MS 20
 
 /** Interval of retries if the leader's queue is full. */
 #define SEND_INTERVAL_MS 5
 
-/** Maximum sockets of one process: four for each of its interfaces. */
+/** Maximum number of sockets of a process: four for each interface. */
 #define SOCKETS_MAX 64u
 
 /** If sockets are missing, the leader waits this long for more before it joins the others. */
@@ -34,10 +34,10 @@
 /** Connections that wait to be accepted. */
 #define BACKLOG 128
 
-/** Any user of the host may connect: the leader pauses after it has refused one. */
+/** Any user of the host may connect: the leader pauses after refusing one. */
 #define PAUSE_MS 5
 
-/** The program needs descriptors, too: leave one part in this many. */
+/** The program needs descriptors, too: leave 1/DESCRIPTORS_DIVISOR of them. */
 #define DESCRIPTORS_DIVISOR 8u
 
 /** The leader's connection to a process. */
@@ -134,7 +134,7 @@ static void drop_connection(struct leader *leader, struct connection *connection
     *connection = (struct connection){.fd = -1};
 }
 
-/** End all connections, which tells all processes: no socket is in a group any more, or needed. */
+/** End all connections. This tells all processes that no socket is in a group, or needed, any more. */
 static void drop_all(struct leader *leader)
 {
     for (unsigned i = 0; i < leader->processes; i++) {
@@ -167,7 +167,7 @@ static bool let_in(struct leader *leader)
     return true;
 }
 
-/** Receive a socket, or the notice of leaving. False: anything else, or the end. */
+/** Receive a socket or a leaving notice. False: anything else, or the connection has ended. */
 static bool receive_socket(struct leader *leader, struct connection *connection)
 {
     struct waiting next = {.from = connection};
@@ -227,7 +227,7 @@ static void form_group(struct leader *leader, const struct rawe_fanout_member li
         from[i]->joined = from[i]->joined || joined;
     }
     if (changed && !joined) {
-        /* The kernel took only some, which miss their frames. Retrying would end the same way. */
+        /* The kernel accepted only some, which miss their frames. Retrying would not help. */
         stop_listening(leader);
         drop_all(leader);
     }
@@ -375,7 +375,7 @@ static bool connect_to_leader(struct rawe_host_group *group)
     return true;
 }
 
-/** Return true if the connection has ended: the leader sends nothing that could be received. */
+/** Return true if the connection has ended. The leader never sends anything. */
 static bool has_ended(int fd)
 {
     char byte;
@@ -401,7 +401,7 @@ static int take_next_step(struct rawe_host_group *group)
     if (group->source.fd >= 0 && has_ended(group->source.fd)) {
         disconnect_leader(group);
         group->broken = is_grouped(group);
-        group->attempts = ATTEMPTS_MAX; /* or it would be refused forever */
+        group->attempts = ATTEMPTS_MAX; /* otherwise it would be refused forever */
     }
     if (group->quiesced) {
         return -1;
@@ -456,7 +456,7 @@ int rawe_host_group_open(struct rawe_host_group **out, const struct rawe_host_gr
     group->source = (struct rawe_service_source){.serve = serve_group, .fd = -1};
     (void)pthread_mutex_init(&group->lock, NULL);
     group->config = *config;
-    /* A name that begins with 0 is abstract: in no file system, it vanishes with its socket. */
+    /* A name that begins with 0 is abstract: it is in no file system and vanishes with the socket. */
     const size_t len = strnlen(config->name, sizeof group->address.sun_path - 1);
     group->address.sun_family = AF_UNIX;
     memcpy(group->address.sun_path + 1, config->name, len);

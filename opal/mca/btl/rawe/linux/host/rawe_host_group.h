@@ -3,9 +3,9 @@
  *
  * The processes of a job on one host, and the fanout groups (rawe_fanout.c) they receive in.
  *
- * One process runs the leader, a thread that listens on a Unix socket. All processes connect, also
- * the leader's, and send duplicates of their packet sockets' descriptors. When all have arrived, or
- * none has for a while, the leader joins them to groups.
+ * One process runs the leader, a thread that listens on a Unix socket. All processes, including the
+ * leader's, connect and send duplicates of their packet sockets' descriptors. When all have
+ * arrived, or none has for a while, the leader joins them to groups.
  *
  *     leader                                 process
  *        │<──────── connect ──────────────────────│  both check the other's user
@@ -15,8 +15,8 @@
  *        │<──────── leaving: one byte ────────────│  at its end, it waits with open sockets,
  *        │────────  end of the connection ───────>│  until all are leaving
  *
- * Until a socket is in a group, it receives like any other. If a process or the leader ends in
- * another way, all connections end: the processes reopen their sockets (`broken`), and form another
+ * Until a socket is in a group, it receives like any other. If a process or the leader ends in any
+ * other way, all connections end: the processes reopen their sockets (`broken`) and form another
  * group.
  */
 #ifndef RAWE_HOST_GROUP_H
@@ -37,8 +37,8 @@ struct rawe_host_group_config {
     unsigned processes; /**< of the job on this host, including the leader's */
     const char *helper; /**< the leader's, see rawe_fanout_form; remains the caller's */
     /**
-     * In the service thread: reopen the registered sockets, which may miss frames for good. Returns
-     * in how many ms to call again; -1: done. May not call the group.
+     * Called in the service thread: reopen the registered sockets, which may miss frames forever.
+     * Returns in how many ms to call again; -1: done. Must not call the group.
      */
     int (*broken)(void *context);
     void *context;
@@ -49,13 +49,13 @@ int rawe_host_group_open(struct rawe_host_group **group,
                          const struct rawe_host_group_config *config, struct rawe_service *service,
                          struct rawe_port_error *error);
 
-/** Have a port join a group later, if there is room. The port remains the caller's. */
+/** Let a port join a group later, if there is room. The port remains the caller's. */
 void rawe_host_group_register(struct rawe_host_group *group, const struct rawe_port *port);
 
 /** Stop sending and calling `broken`, so that sockets may be closed. NULL is allowed. */
 void rawe_host_group_quiesce(struct rawe_host_group *group);
 
-/** Leave with sockets open; wait until all leave, for `wait_ms` at most. NULL is allowed. */
+/** Leave with sockets open; wait for at most `wait_ms` until all leave. NULL is allowed. */
 void rawe_host_group_close(struct rawe_host_group *group, unsigned wait_ms);
 
 /* ---- rawe_fanout.c ---- */
@@ -65,7 +65,7 @@ struct rawe_fanout_member {
     int fd;
     enum rawe_port_use use;
     int interface_index;
-    uint16_t ethertype; /**< that it is bound to, in host order */
+    uint16_t ethertype; /**< the one that it is bound to, in host order */
     uint32_t key_count;
     uint32_t keys[RAWE_FANOUT_KEYS_MAX];
 };
@@ -79,14 +79,14 @@ bool rawe_fanout_joinable(const struct rawe_fanout_member *member);
 /** Return true if this packet socket is in a group. */
 bool rawe_fanout_is_member(int fd);
 
-/** Return true if the two may be in one group. */
+/** Return true if the two may be in the same group. */
 bool rawe_fanout_compatible(const struct rawe_fanout_member *a, const struct rawe_fanout_member *b);
 
 /**
  * Form a group of 2 to RAWE_FANOUT_MEMBERS_MAX compatible sockets; reorders `members`. If the
- * process may not open the additional socket needed, `helper` does. Frames that arrive meanwhile
- * may be lost. Returns 0, or -1 and the error. On failure either none has joined (`*changed` is
- * false), or those that joined may miss their frames for good, and must be reopened.
+ * process may not open the additional socket that this needs, `helper` does. Frames that arrive
+ * meanwhile may be lost. Returns 0, or -1 and the error. On failure, either none has joined
+ * (`*changed` is false), or those that joined may miss their frames forever and must be reopened.
  */
 int rawe_fanout_form(struct rawe_fanout_member *members, unsigned count, const char *helper,
                      bool *changed, struct rawe_port_error *error);

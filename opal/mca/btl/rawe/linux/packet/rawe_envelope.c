@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The headers before a batch's data in packets exchanged with the kernel: a virtio_net_hdr, in
- * which sender and kernel tell each other what to cut, what was merged, and which checksums hold;
+ * The headers before a batch's data in packets exchanged with the kernel: a virtio_net_hdr, which
+ * tells the kernel how to cut the packet, or us how it was merged and whether its checksum holds;
  * then the Ethernet, IPv4 and batch headers (doc/protocol.md, section 4).
  */
 #include "rawe_packet.h"
@@ -26,10 +26,10 @@ _Static_assert(sizeof(struct virtio_net_hdr) == 10, "as the kernel lays it in fr
 _Static_assert(sizeof(struct rawe_envelope) == 10 + RAWE_ENVELOPE_HEAD_BYTES, "no padding");
 
 /**
- * Write the IPv4 header for `bytes` bytes behind it. The source address, 255.255.255.255, is one
- * that the receiver's IP stack drops (RFC 1122 section 3.2.1.3) before it looks for a route
- * (ip_route_input_slow), and after our sockets got the packet. To a group the destination is
- * 224.0.0.x, which snooping bridges and switches flood.
+ * Write the IPv4 header for `bytes` bytes after it. The receiver's IP stack drops packets from the
+ * source address 255.255.255.255 (RFC 1122 section 3.2.1.3) before it looks for a route
+ * (ip_route_input_slow), but after our sockets have received them. The destination of group batches
+ * is 224.0.0.x, which snooping bridges and switches flood.
  */
 static void write_ipv4(uint8_t *ip, const uint8_t *destination_mac, size_t bytes)
 {
@@ -103,7 +103,7 @@ bool rawe_envelope_read(struct rawe_enveloped *packet, const uint8_t *frame, siz
         .frames = 1,
         /*
          * virtio_net_hdr_from_skb: NEEDS_CSUM means CHECKSUM_PARTIAL: no device has sent the packet
-         * yet, or it was merged of frames that GRO verified (tcp4_gro_receive, tcp_gro_complete).
+         * yet, or GRO merged it from frames that it verified (tcp4_gro_receive, tcp_gro_complete).
          * DATA_VALID means CHECKSUM_UNNECESSARY: NIC or GRO verified it.
          */
         .verified = (vnet.flags & (VIRTIO_NET_HDR_F_NEEDS_CSUM | VIRTIO_NET_HDR_F_DATA_VALID)) != 0,

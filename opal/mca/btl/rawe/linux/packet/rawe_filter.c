@@ -55,8 +55,8 @@ static const struct offsets in_batches = {
 };
 
 /*
- * A program consists of tests. Each loads a field, or uses the last one loaded, and returns "drop"
- * or continues behind itself. A load beyond the end of a short frame also drops it.
+ * A program consists of tests. Each loads a field, or uses the last one loaded, and either returns
+ * "drop" or falls through. A load beyond the end of a short frame also drops it.
  */
 struct program {
     struct sock_filter statements[64 + 2 * 32 * RAWE_PORT_GROUP_WORDS];
@@ -80,7 +80,7 @@ static void load_field(struct program *program, uint16_t size, uint32_t at)
     append(program, (struct sock_filter)BPF_STMT((uint16_t)(BPF_LD | size | BPF_ABS), at));
 }
 
-/** Compare with a value (`how`: BPF_JEQ, BPF_JGE, BPF_JGT) and skip statements by the result. */
+/** Compare with a value (`how`: BPF_JEQ, BPF_JGE, BPF_JGT) and skip statements accordingly. */
 static void compare_value(struct program *program, uint16_t how, uint32_t value, uint8_t skip_if,
                           uint8_t skip_if_not)
 {
@@ -121,7 +121,7 @@ static void refuse_value(struct program *program, uint32_t value)
     finish_program(program, 0);
 }
 
-/** Drop packets of the other batch port, by length. It comes first because it loads nothing. */
+/** Drop the other batch port's packets, by length. This test is first because it loads nothing. */
 static void demand_length(struct program *program, bool middle)
 {
     append(program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0));
@@ -135,8 +135,8 @@ static void demand_length(struct program *program, bool middle)
 }
 
 /**
- * Accept HOST: frames to the interface's address. Of OTHERHOST accept frames to the address at
- * opening, because peers may know no other; the rest come in promiscuous mode, or are of a VLAN
+ * Accept HOST: frames to the interface's address. Of OTHERHOST, accept frames to the address at
+ * opening, because peers may know no other. The rest arrive in promiscuous mode, or belong to a VLAN
  * that this host is not in, whose tag is no longer visible: rawe_packet.c tells them apart.
  */
 static void demand_own(struct program *program)
@@ -155,11 +155,11 @@ static void demand_own(struct program *program)
 
 /**
  * Accept frames to this host (a group's socket: to a group), but neither broadcasts nor copies of
- * sent frames. The EtherType is checked although it is the binding's, because the descriptor's
- * holder can rebind it, also to an interface without Ethernet headers, where other traffic might
- * look like a frame. Frames have their own EtherType, which the kernel finds in no IP packet.
- * Batches share IP's, so the kind of interface is tested: 50 ns, because it is in an otherwise
- * unused cache line (measured by ping-pong, Xeon of the Sapphire Rapids family, Linux 6.18).
+ * sent frames. The EtherType is checked although the socket is bound to it, because the holder of
+ * the descriptor can rebind it, even to an interface without Ethernet headers, where other traffic
+ * might look like a frame. Frames have their own EtherType, which no IP packet has. Batches use
+ * IP's, so the kind of interface is tested. That takes 50 ns, because it is in an otherwise unused
+ * cache line (measured by ping-pong, Xeon of the Sapphire Rapids family, Linux 6.18).
  */
 static void demand_addressed(struct program *program, const struct rawe_port_config *config)
 {
@@ -176,7 +176,7 @@ static void demand_addressed(struct program *program, const struct rawe_port_con
     }
 }
 
-/** Accept all for the session's port and key except PING and PONG; of batches, BULK and PROBE. */
+/** Accept everything for the session's port and key except PING and PONG; as batch: BULK, PROBE. */
 static void write_for_session(struct program *program, const struct rawe_port_config *config)
 {
     const bool bulk = rawe_port_use_is_bulk(config->use);
@@ -206,7 +206,7 @@ static void write_for_responder(struct program *program, const struct rawe_port_
 {
     load_field(program, BPF_W, AT(RAWE_OFFSET_KEY));
     const unsigned branch = program->length;
-    compare_value(program, BPF_JEQ, config->ping_key, 0, 0); /* else to the session's part */
+    compare_value(program, BPF_JEQ, config->ping_key, 0, 0); /* if not, go to the session's part */
     demand_value(program, BPF_H, AT(RAWE_OFFSET_PORT), config->ping_port);
     demand_either(program, BPF_B, AT(RAWE_OFFSET_VERSION_TYPE), VERSION_TYPE(RAWE_FRAME_PING),
                   VERSION_TYPE(RAWE_FRAME_PONG));
@@ -220,7 +220,7 @@ static void write_for_responder(struct program *program, const struct rawe_port_
     finish_program(program, UINT32_MAX);
 }
 
-/** Accept DATA to a whole group, in frames or batches, if the last byte of its id is wanted. */
+/** Accept group DATA, in frames or batches, if the last byte of the group's id is wanted. */
 static void write_for_group(struct program *program, const struct rawe_port_config *config)
 {
     const bool bulk = rawe_port_use_is_bulk(config->use);
@@ -315,7 +315,7 @@ static unsigned write_search(struct sock_filter *program, const struct rawe_fano
         program[0] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, places[0].place);
         return 1;
     }
-    /* Smaller keys follow the jump, then the others. */
+    /* Code for smaller keys follows the jump, then code for the others. */
     const unsigned middle = count / 2;
     unsigned jumps = 1;
     unsigned smaller = write_search(program + jumps, places, middle);
@@ -336,7 +336,7 @@ static unsigned write_search(struct sock_filter *program, const struct rawe_fano
 unsigned rawe_fanout_program(struct sock_filter *program, const struct rawe_fanout_place *places,
                              unsigned count, uint32_t key_offset)
 {
-    /* Unlike a socket's filter, it sees the packet without its Ethernet header. */
+    /* Unlike a socket's filter, this program sees the packet without its Ethernet header. */
     program[0] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, key_offset);
     return 1 + write_search(program + 1, places, count);
 }

@@ -20,15 +20,15 @@
 
 #include "../sys/rawe_shared.h"
 
-/** Slightly longer than a helper lives. */
+/** Slightly longer than the life of a helper. */
 #define TIMEOUT_MS 65000
 
 /** For a caller that retries: the service thread, which answers PINGs, must not wait longer. */
 #define TIMEOUT_ONCE_MS 5000
 
 /**
- * Processes, memory and descriptors are scarce while all ranks of a host start helpers, but soon
- * available again: retry with pauses that double. Ten seconds in all.
+ * Processes, memory and descriptors are scarce while all ranks on a host start helpers, but soon
+ * available again: retry with pauses that double, ten seconds in all.
  */
 #define ATTEMPTS_MAX 16u
 #define PAUSE_FIRST_MS 20u
@@ -58,12 +58,12 @@ struct start {
     _Alignas(16) char second_stack[STACK_BYTES];
 };
 
-/** Frames that end with execve remain poisoned for the address sanitizer: have it ignore them. */
+/** Stack frames that end with execve remain poisoned for the address sanitizer: make it ignore them. */
 #define NOT_SANITIZED __attribute__((no_sanitize_address))
 
 /**
- * The second process: become the helper. It runs in the application's memory, whose wrappers of
- * these calls (tracers, preloaded ones) must not run there, hence syscall().
+ * The second process: become the helper. This runs in the application's memory, so its wrappers of
+ * these calls (tracers, preloaded libraries) must not run: use syscall().
  */
 NOT_SANITIZED static int become_helper(void *argument)
 {
@@ -100,10 +100,10 @@ NOT_SANITIZED static int start_and_end(void *argument)
 }
 
 /**
- * Start a helper. Both processes use our memory while we wait (CLONE_VFORK), so a large one costs
- * nothing. The first sends no signal when it ends, which execve would change; hence the second.
- * Signals are blocked in both, and in the helper until it unblocks them, because handlers of the
- * application would run there. Returns 0, or errno.
+ * Start a helper. Both processes use our memory while we wait (CLONE_VFORK), so its size does not
+ * matter. The first sends no signal when it ends; execve would change that, hence the second. Signals
+ * are blocked in both, and in the helper until it unblocks them, because the application's handlers
+ * would run there. Returns 0, or errno.
  */
 static int start_helper(const char *path, int fd)
 {
@@ -138,7 +138,7 @@ static const char *start_reason(int code)
     }
 }
 
-/** Return true if the shortage may be over in a moment. */
+/** Return true if the shortage may soon be over. */
 static bool start_is_scarce(int code)
 {
     return code == EAGAIN || code == ENOMEM || code == EMFILE || code == ENFILE;
@@ -218,8 +218,8 @@ static int request_socket(int fd, const struct rawe_helper_request *request, int
 }
 
 /**
- * Wait for our turn: ports opened in parallel ask the same helper in sequence. No lock is held
- * meanwhile, because starting a helper is a kind of fork.
+ * Wait for our turn: ports opened in parallel use the same helper one after the other. No lock is
+ * held meanwhile, because starting a helper is a kind of fork.
  */
 static void use_waiting(void)
 {
@@ -276,7 +276,7 @@ static int ask_helper(const char *path, const struct rawe_helper_request *reques
         const int socket_fd = ask_waiting(request, timeout_ms, error);
         if (socket_fd >= 0 || error->step != NO_ANSWER) {
             return socket_fd;
-        } /* it has no socket left, or ended */
+        } /* it has granted all its sockets, or ended */
     }
     hang_up_helper();
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -289,7 +289,7 @@ static int ask_helper(const char *path, const struct rawe_helper_request *reques
         close(ends[0]);
         return -1;
     }
-    assert(strlen(path) < sizeof waiting.path); /* or it would not have started */
+    assert(strlen(path) < sizeof waiting.path); /* otherwise it would not have started */
     strcpy(waiting.path, path);
     waiting.fd = ends[0];
     return ask_waiting(request, timeout_ms, error);

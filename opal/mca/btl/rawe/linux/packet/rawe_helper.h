@@ -6,11 +6,11 @@
  * so it causes no SIGCHLD, and a program that waits for its children does not reap it. Any thread
  * may call. The call blocks until the socket is open, which may take seconds.
  *
- * Both talk over a SOCK_SEQPACKET socket pair, one end of which is the helper's standard input.
- * Each request is answered before the next; all are structs of fixed size in host order. A granted
- * socket comes with the answer (SCM_RIGHTS). The helper ends after a refusal, after
- * RAWE_HELPER_SOCKETS_MAX grants, and when the process hangs up. The two may be of different
- * releases: `version` comes first in both structs, and stays there.
+ * They communicate over a SOCK_SEQPACKET socket pair, one end of which is the helper's standard
+ * input. Each request is answered before the next; all messages are fixed-size structs in host
+ * order. An answer carries the granted socket (SCM_RIGHTS). The helper ends after a refusal, after
+ * RAWE_HELPER_SOCKETS_MAX grants, and when the process hangs up. The two may be from different
+ * releases, so `version` always comes first in both structs.
  */
 #ifndef RAWE_HELPER_H
 #define RAWE_HELPER_H
@@ -64,7 +64,7 @@ struct rawe_helper_answer {
 };
 
 /**
- * Have `config->helper` open a port's socket, bound, with its filter locked, without a ring; or, if
+ * Make `config->helper` open a port's socket: bound, with its filter locked, without a ring. Or, if
  * `place_count` is not 0, the founder of a fanout group (rawe_fanout_found). Returns the
  * descriptor, or -1 and the error. EPERM: none was granted, and the step is a clause that says why.
  * Other errors: a system call failed, here or in the helper.
@@ -72,12 +72,12 @@ struct rawe_helper_answer {
 int rawe_helper_open(const struct rawe_port_config *config, const struct rawe_fanout_place *places,
                      unsigned place_count, struct rawe_port_error *error);
 
-/** End a helper that waits for the next request: no more sockets are needed for now. */
+/** No more sockets are needed for now: end a helper that is waiting for the next request. */
 void rawe_helper_hang_up(void);
 
 /**
- * Send a request to the program `path`, started unless one waits, within `timeout_ms`, in turn with
- * other threads. See rawe_helper_open.
+ * Send a request to the program `path`, which is started unless one is waiting. Takes at most
+ * `timeout_ms`; threads take turns. See rawe_helper_open.
  */
 int rawe_helper_ask(const char *path, const struct rawe_helper_request *request, int timeout_ms,
                     struct rawe_port_error *error);

@@ -24,16 +24,16 @@
 /** Receive buffer requested for bulk. */
 #define QUEUE_BYTES (8 << 20)
 
-/** Bulk's own ring is the express port's, divided by this. */
+/** The bulk port's ring has the express port's size, divided by this. */
 #define BULK_RING_DIVISOR 4u
 
-/** Packets of batches up to this length behind the Ethernet header are complete in bulk's ring. */
+/** Batch packets of up to this length after the Ethernet header fit the bulk ring's slots. */
 #define BULK_SLOT_BYTES_MAX (RAWE_FILTER_MIDDLE_MIN - 1 - RAWE_ETH_HEADER_BYTES)
 
 /** Slots of the middle port hold every packet that passes its filter. */
 #define MIDDLE_SLOT_BYTES (RAWE_FILTER_MIDDLE_MAX - RAWE_ETH_HEADER_BYTES)
 
-/** Frames that packets in the middle port's slots usually have, or more; its filter allows two. */
+/** Packets in the middle port's slots usually have at least this many frames; two are possible. */
 #define MIDDLE_SLOT_FRAMES 3u
 
 /** Bytes that a responder keeps of a frame: the rest of a PING is padding. */
@@ -60,7 +60,7 @@ static bool is_group(const uint8_t *mac)
     return (mac[0] & 1) != 0;
 }
 
-/** Have the NIC receive frames to the group, until the socket is closed. */
+/** Make the NIC receive frames to the group until the socket is closed. */
 static int join_group(int fd, const struct rawe_port_config *config, struct rawe_port_error *error)
 {
     struct packet_mreq request = {.mr_ifindex = config->interface_index,
@@ -104,9 +104,9 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
     }
     widen_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER_BYTES);
     /*
-     * Filter and ring come before the binding, so that the first frame already passes both. The
-     * helper's socket is bound; what it has received is dropped with its queue when it gets the
-     * ring (packet_set_ring). A priority up to 6 needs no privilege (sk_setsockopt).
+     * Set up filter and ring before binding, so that the first frame already passes both. The
+     * helper's socket is already bound; frames received so far are dropped with its queue when it
+     * gets the ring (packet_set_ring). A priority up to 6 needs no privilege (sk_setsockopt).
      */
     if ((priority != 0 &&
          rawe_port_set_option(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof priority,
@@ -129,7 +129,7 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
     return fd;
 }
 
-/** Return the number of frames that the ring can hold, and for bulk also the queue. */
+/** Return how many frames the ring can hold and, for bulk, the queue. */
 static unsigned receive_frames(const struct rawe_packet *packet, int fd)
 {
     const unsigned slots =
@@ -301,7 +301,7 @@ static int packet_reopen(struct rawe_port *port, int interface_index, struct raw
         return -1;
     }
     config.interface_index = interface_index;
-    config.once = true; /* the caller retries, and must not be blocked */
+    config.once = true; /* the caller retries and must not be blocked */
     const int fd = open_ring(&ring, &config, error);
     if (fd < 0) {
         return -1;
@@ -365,7 +365,7 @@ static void packet_read_counters(struct rawe_port *port, struct rawe_port_counte
 
 /* ---- frames ---- */
 
-/** Add to a counter. Several threads may transmit by a responder: a lost count does not matter. */
+/** Add to a counter. Threads may transmit concurrently through a responder; lost counts are fine. */
 static void add_to_counter(uint64_t *counter, uint64_t by)
 {
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + by, __ATOMIC_RELAXED);
@@ -474,7 +474,7 @@ static enum outcome receive_queued(struct rawe_packet *packet, const struct rawe
     const enum outcome outcome = whole ? accept_packet(batch, data, receiver, context) : LOST;
 
     if (scratch != NULL) {
-        free(packet->scratch); /* given back by a callback */
+        free(packet->scratch); /* returned by a callback */
         packet->scratch = scratch;
     }
     return outcome;
@@ -522,8 +522,8 @@ static bool is_earlier(const struct tpacket2_hdr *a, const struct tpacket2_hdr *
 }
 
 /**
- * Return the port, or the one beside it, that has the earliest packet; NULL: none waits. Anything
- * that arrived before a packet seen in one ring is visible in the other if that is checked later.
+ * Return the port, or the one beside it, that has the earliest packet; NULL: none waits. Packets
+ * that arrived before one seen in this ring are visible in the other if it is checked later.
  */
 static struct rawe_packet *find_earliest(struct rawe_packet *packet)
 {
@@ -539,7 +539,7 @@ static struct rawe_packet *find_earliest(struct rawe_packet *packet)
 
 /**
  * Return true for a frame of a VLAN that this host is not in. The kernel has removed its tag and
- * calls it OTHERHOST, as it does frames to the interface's former address, which are ours.
+ * marks it OTHERHOST, like frames to the interface's former address, which are ours.
  */
 static bool is_of_other_vlan(const struct rawe_packet *packet, const struct tpacket2_hdr *slot)
 {

@@ -6,14 +6,14 @@
  * sending made no difference above 2 %). A batch looks like TCP (doc/protocol.md), and is passed to
  * the kernel in one piece of up to 64 kB, with a virtio_net_hdr that requests TCP segmentation.
  *
- * Batches are received through a ring and a queue. Polling a queue takes a system call, polling a
- * ring does not; but slots of 64 kB would mean copying everything twice. So one socket has both
- * (PACKET_COPY_THRESH). A packet that fits a slot is complete there. Of longer packets the slot has
- * the beginning, enough to find their place, and the packet is in the socket's queue (tpacket_rcv
- * queues it before it hands the slot over), from which recvmsg copies it into place. Filling these
- * slots is wasted effort of the kernel, so they are short; packets of up to some 16 kB have a
- * socket of their own (RAWE_PORT_MIDDLE) with slots that hold them whole. Filters divide packets by
- * length, and time stamps restore their order.
+ * Batches are received through a ring and a queue. Polling a queue takes a system call; polling a
+ * ring does not, but 64 kB slots would mean copying everything twice. So one socket has both
+ * (PACKET_COPY_THRESH). A packet that fits a slot is complete there. For a longer packet, the slot
+ * contains the beginning, enough to find its place, and recvmsg copies the packet from the socket's
+ * queue to that place (tpacket_rcv queues it before it hands over the slot). The kernel fills these
+ * slots for nothing, so they are short; packets of up to some 16 kB have a socket of their own
+ * (RAWE_PORT_MIDDLE) with slots that hold them whole. Filters divide packets by length, and time
+ * stamps restore their order.
  */
 #ifndef RAWE_PACKET_H
 #define RAWE_PACKET_H
@@ -32,19 +32,19 @@
 extern const struct rawe_port_kind rawe_packet_port;
 
 /**
- * Open only the socket, for tools, according to `config`, receiving into `ring`, which has about
- * `ring_bytes` in slots for `slot_data_bytes` behind the Ethernet header. Returns the descriptor,
- * or -1 and the error, as rawe_port_open.
+ * For tools: open only the socket, according to `config`. It receives into `ring`, of about
+ * `ring_bytes`, with slots for `slot_data_bytes` after the Ethernet header. Returns the descriptor,
+ * or -1 and the error, like rawe_port_open.
  */
 int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_config *config,
                             uint32_t slot_data_bytes, size_t ring_bytes,
                             struct rawe_port_error *error);
 
 /**
- * A port being opened by a thread, because for each ring the kernel waits until no processor can be
- * in the socket any more (packet_set_ring, synchronize_net): 14 ms; 70 ms for five rings in
- * sequence, and 12 with a thread each (Linux 6.18, two busy cores). With 256 processes on these
- * cores each ring takes a second or more.
+ * A port that a thread opens, because for each ring the kernel waits until no processor can be
+ * using the socket (packet_set_ring, synchronize_net): 14 ms; 70 ms for five rings in sequence, and
+ * 12 with a thread each (Linux 6.18, two busy cores). With 256 processes on these cores, each ring
+ * takes a second or more.
  */
 struct rawe_port_opening {
     struct rawe_port_config config; /**< set by the caller */
@@ -57,7 +57,7 @@ struct rawe_port_opening {
 /** Begin to open a port. */
 void rawe_port_open_begin(struct rawe_port_opening *opening);
 
-/** Wait until the port is open. NULL: it could not be opened, see `error`. */
+/** Wait until the port is open. Returns NULL, and sets `error`, if it could not be opened. */
 struct rawe_port *rawe_port_open_end(struct rawe_port_opening *opening);
 
 /* ---- rawe_envelope.c. This and the rest are for the port, and tests ---- */
@@ -75,7 +75,7 @@ struct rawe_envelope {
 
 /**
  * Fill in the envelope of a packet with the Ethernet and batch headers at `head`. `bytes` is its
- * length behind the Ethernet header, without the IPv4 header that is inserted. The packet is cut
+ * length after the Ethernet header, without the IPv4 header that is inserted. The packet is cut
  * after each `segment_bytes` of data; 0: it is one frame.
  */
 void rawe_envelope_write(struct rawe_envelope *envelope, const uint8_t *head, size_t bytes,
@@ -84,8 +84,8 @@ void rawe_envelope_write(struct rawe_envelope *envelope, const uint8_t *head, si
 /** A received packet. */
 struct rawe_enveloped {
     const uint8_t *bytes; /**< from the Ethernet header on, as far as present */
-    size_t present_bytes; /**< data bytes present behind the headers */
-    size_t data_bytes;    /**< data bytes behind the headers */
+    size_t present_bytes; /**< data bytes present after the headers */
+    size_t data_bytes;    /**< all data bytes after the headers */
     unsigned frames;      /**< frames that the kernel merged into it */
     bool verified;        /**< checksum verified by NIC or kernel; or never left this host */
 };
@@ -120,7 +120,7 @@ void rawe_txqueue_init(struct rawe_txqueue *queue);
 bool rawe_txqueue_taken(struct rawe_txqueue *queue);
 /** Note that a batch found no room, with `queued_bytes` in the queue. */
 void rawe_txqueue_full(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64_t now_ns);
-/** Note that a batch was dropped (ENOBUFS). Returns true if none was taken for long: it is lost. */
+/** Note that a batch was dropped (ENOBUFS). True: none was accepted for long, so it is lost. */
 bool rawe_txqueue_dropped(struct rawe_txqueue *queue, uint64_t now_ns);
 /** Prepare to retry a refused batch. Returns true if the limit has changed. */
 bool rawe_txqueue_poll(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64_t now_ns);

@@ -8,8 +8,8 @@
  *      block 0                       block 1
  *     | slot | slot | slot | waste | slot | slot | slot | waste | ...
  *
- * A slot has a struct tpacket2_hdr, whose first word is the status that says who owns the slot, a
- * struct sockaddr_ll, then the frame, whose payload is 16-byte aligned behind the Ethernet header.
+ * A slot has a struct tpacket2_hdr, whose first word is the status that tells who owns the slot, a
+ * struct sockaddr_ll, then the frame, whose payload after the Ethernet header is 16-byte aligned.
  */
 #ifndef RAWE_RING_H
 #define RAWE_RING_H
@@ -51,19 +51,19 @@ struct rawe_ring_geometry rawe_ring_divide(uint32_t mtu_bytes, size_t ring_bytes
  */
 size_t rawe_ring_share(uint64_t memory_bytes, unsigned processes, unsigned ranks, unsigned links);
 
-/** Give an unbound socket a ring, halved until memory suffices, and map it. 0, or -1 and error. */
+/** Give an unbound socket a ring, halved until memory suffices, and map it. -1: see the error. */
 int rawe_ring_open(struct rawe_ring *ring, int fd, uint32_t mtu_bytes, size_t ring_bytes,
                    struct rawe_port_error *error);
 void rawe_ring_close(struct rawe_ring *ring);
 
 /**
- * A bit of the status that means neither the kernel's (exactly 0) nor a waiting frame: the slot is
- * being read. So a receive callback may itself receive, and never sees a frame twice. The other
+ * A status bit that marks a slot as being read: neither owned by the kernel (exactly 0) nor a
+ * waiting frame. So a receive callback may itself receive, and never sees a frame twice. The other
  * bits stay as the kernel set them.
  */
 #define RAWE_RING_HELD TP_STATUS_CSUMNOTREADY
 
-/** Take the next frame's slot; NULL if none waits. The slot is ours until given back. */
+/** Take the next frame's slot; NULL if none waits. The slot is ours until it is given back. */
 static inline struct tpacket2_hdr *rawe_ring_take(struct rawe_ring *ring)
 {
     struct tpacket2_hdr *slot = ring->next;

@@ -1,15 +1,15 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Limits a bulk port's share of the queueing discipline to what that sends in 0.3 ms, but at least
- * two batches. More would only delay express frames (doc/experiments/queueing-discipline.md); less
+ * Limits a bulk port's share of the queueing discipline to what is sent in 0.3 ms, but at least two
+ * batches. More would only delay express frames (doc/experiments/queueing-discipline.md); less
  * than a NIC sends before it reports completions would idle it. TCP does the same
  * (tcp_small_queue_check, 1 ms).
  *
  * A caller whose batch was refused keeps trying. The queue's length at each try gives the rate at
- * which it drains. If it is empty, the caller did not run in time; then the limit grows to outlast
- * such a pause, up to some 8 ms, and falls again slowly. All bytes are as charged by the kernel
- * (SIOCOUTQ). No clock, no socket.
+ * which it drains. If it is empty, the caller did not run in time. Then the limit grows to outlast
+ * such a pause, up to some 8 ms, and slowly falls again. Bytes are counted as the kernel charges
+ * them (SIOCOUTQ). No clock, no socket.
  */
 #include "rawe_packet.h"
 
@@ -19,7 +19,7 @@
 /** The longest pause of the caller that the queue outlasts. */
 #define PAUSE_MAX_NS 8400000u
 
-/** By how much the limit falls at most each time: a hundred times in some 50 ms. */
+/** The limit falls by at most 1/DECAY_DIVISOR at a time, which reaches 1/100 in some 50 ms. */
 #define DECAY_DIVISOR 64u
 
 /** Two batches of two frames each, at an MTU of 1500. */
@@ -96,7 +96,7 @@ static bool raise_queue_limit(struct rawe_txqueue *queue, uint64_t pause_ns)
     return bytes > queue->limit_bytes && set_limit(queue, bytes);
 }
 
-/** Fit the limit to the measured rate: the first time fully, later fully only upwards. */
+/** Fit the limit to the measured rate: fully the first time and upwards, otherwise in part. */
 static bool fit_limit(struct rawe_txqueue *queue)
 {
     const uint64_t bytes = queue->drained_bytes * QUEUED_NS / queue->drained_ns;
