@@ -197,7 +197,7 @@ static void use_batches(mca_btl_rawe_module_t *module)
     rawe_engine_use_batches(&module->engine, &batches);
 }
 
-/** Share the limits of the switch port with this host's ranks: they use one switch port. Containers have other MACs. */
+/** Share limits with this host's ranks, which use one switch port. Containers have other MACs. */
 static struct rawe_pull_host *share_host(const mca_btl_rawe_module_t *module)
 {
     const char *directory = mca_btl_rawe_compat_job_directory();

@@ -81,7 +81,7 @@ static int rma_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_p
     return OPAL_SUCCESS;
 }
 
-/** Return true for this process's memory. osc/rdma passes no handle for memory that it can access itself. */
+/** Return true for this process's memory. osc/rdma passes no handle for memory in its reach. */
 static bool is_local(const struct rma_endpoint *endpoint,
                      const mca_btl_base_registration_handle_t *remote_handle)
 {

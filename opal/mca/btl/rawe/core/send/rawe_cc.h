@@ -66,7 +66,7 @@ extern const struct rawe_cc_type rawe_cc_cubic;
 /** All algorithms, the default first; ends with NULL. */
 extern const struct rawe_cc_type *const rawe_cc_types[];
 
-/** Start on a new path, with a window of `most` frames and frames of `frame_bytes`; 0: short ones. */
+/** Start on a new path. The window is at most `most` frames of `frame_bytes`; 0: short frames. */
 void rawe_cc_start(struct rawe_cc *cc, const struct rawe_cc_type *type, uint32_t most,
                    uint32_t frame_bytes, uint64_t now_ns);
 

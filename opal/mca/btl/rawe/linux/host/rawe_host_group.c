@@ -134,7 +134,7 @@ static void drop_connection(struct leader *leader, struct connection *connection
     *connection = (struct connection){.fd = -1};
 }
 
-/** End all connections. This tells all processes that no socket is in a group, or needed, any more. */
+/** End all connections, which tells the processes: no socket is in a group, or needed, any more. */
 static void drop_all(struct leader *leader)
 {
     for (unsigned i = 0; i < leader->processes; i++) {
@@ -456,7 +456,7 @@ int rawe_host_group_open(struct rawe_host_group **out, const struct rawe_host_gr
     group->source = (struct rawe_service_source){.serve = serve_group, .fd = -1};
     (void)pthread_mutex_init(&group->lock, NULL);
     group->config = *config;
-    /* A name that begins with 0 is abstract: it is in no file system and vanishes with the socket. */
+    /* A name that begins with 0 is abstract: not in a file system, and gone with its socket. */
     const size_t len = strnlen(config->name, sizeof group->address.sun_path - 1);
     group->address.sun_family = AF_UNIX;
     memcpy(group->address.sun_path + 1, config->name, len);

@@ -62,7 +62,7 @@ struct rawe_fanout_place {
 #define RAWE_FANOUT_PROGRAM_MAX(count) (3u * (count) + 1u)
 
 /**
- * Write the program that looks up a frame's key, `key_offset` bytes after the Ethernet header, among
+ * Write the program that looks up a frame's key, `key_offset` bytes after the Ethernet header, in
  * `places` (sorted by key, at least one) and returns its place; for unknown keys, any member's.
  * Returns the number of instructions. Pure.
  */

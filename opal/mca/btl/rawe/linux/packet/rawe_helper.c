@@ -58,7 +58,7 @@ struct start {
     _Alignas(16) char second_stack[STACK_BYTES];
 };
 
-/** Stack frames that end with execve remain poisoned for the address sanitizer: make it ignore them. */
+/** Stack frames that end with execve would remain poisoned: exempt them from the sanitizer. */
 #define NOT_SANITIZED __attribute__((no_sanitize_address))
 
 /**
@@ -101,9 +101,9 @@ NOT_SANITIZED static int start_and_end(void *argument)
 
 /**
  * Start a helper. Both processes use our memory while we wait (CLONE_VFORK), so its size does not
- * matter. The first sends no signal when it ends; execve would change that, hence the second. Signals
- * are blocked in both, and in the helper until it unblocks them, because the application's handlers
- * would run there. Returns 0, or errno.
+ * matter. The first sends no signal when it ends; execve would change that, hence the second.
+ * Signals are blocked in both, and in the helper until it unblocks them, because the application's
+ * handlers would run there. Returns 0, or errno.
  */
 static int start_helper(const char *path, int fd)
 {

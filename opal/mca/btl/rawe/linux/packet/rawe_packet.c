@@ -365,7 +365,7 @@ static void packet_read_counters(struct rawe_port *port, struct rawe_port_counte
 
 /* ---- frames ---- */
 
-/** Add to a counter. Threads may transmit concurrently through a responder; lost counts are fine. */
+/** Add to a counter. Several threads may transmit through a responder; lost counts are harmless. */
 static void add_to_counter(uint64_t *counter, uint64_t by)
 {
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + by, __ATOMIC_RELAXED);

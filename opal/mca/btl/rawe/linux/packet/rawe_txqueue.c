@@ -19,7 +19,7 @@
 /** The longest pause of the caller that the queue outlasts. */
 #define PAUSE_MAX_NS 8400000u
 
-/** The limit falls by at most 1/DECAY_DIVISOR at a time, which reaches 1/100 in some 50 ms. */
+/** The limit falls by at most 1/DECAY_DIVISOR at a time: by a factor of 100 in some 50 ms. */
 #define DECAY_DIVISOR 64u
 
 /** Two batches of two frames each, at an MTU of 1500. */

@@ -1,12 +1,11 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A port: one way to the wire through one interface. It moves whole frames, and of the protocol
- * only knows where the receiver's port and key are, so that the kernel can choose a frame's
- * receiver.
+ * A port sends and receives whole frames through one interface. All it knows of the protocol is
+ * where the receiver's port and key are, so that the kernel can choose a frame's receiver.
  *
- * A process has up to four for each interface (enum rawe_port_use), and three for groups. A port is
- * implemented by its kind, a table of functions: packet/ has the one for AF_PACKET sockets.
+ * A process has up to four ports for each interface (enum rawe_port_use), and three for groups. A
+ * port is implemented by its kind, a table of functions; packet/ has the one for AF_PACKET sockets.
  *
  * Threads: receiving and transmitting may overlap, but only one thread may receive at a time. A
  * receiver may itself receive and transmit.
@@ -26,12 +25,12 @@
 /** Words of rawe_port_config.groups. */
 #define RAWE_PORT_GROUP_WORDS 8u
 
-/** A port's use, which selects its frames. Each frame goes to one port, a PROBE to two. */
+/** A port's use, which selects its frames. Each frame goes to one port, except PROBEs to two. */
 enum rawe_port_use {
     RAWE_PORT_EXPRESS,   /**< all frames except PING and PONG */
     RAWE_PORT_RESPONDER, /**< PING and PONG to the responder, PROBE to the express port */
     RAWE_PORT_BULK,      /**< batches */
-    RAWE_PORT_MIDDLE,    /**< besides a bulk port: the shorter packets of batches */
+    RAWE_PORT_MIDDLE,    /**< beside a bulk port: the shorter packets of batches */
     RAWE_PORT_USES,      /**< number of uses with sockets from rawe-socket-helper */
     RAWE_PORT_GROUP = RAWE_PORT_USES, /**< group frames, to a group address */
 };
@@ -48,7 +47,7 @@ struct rawe_port_error {
     int code;         /**< errno value */
 };
 
-/** Set the error and return -1, for a function that has failed to return. */
+/** Set the error and return -1, which a failed function can return. */
 static inline int rawe_port_failed(struct rawe_port_error *error, const char *step, int code)
 {
     *error = (struct rawe_port_error){step, code};
@@ -91,7 +90,7 @@ struct rawe_port_config {
     enum rawe_port_use use;
     const char *interface; /**< kernel name */
     int interface_index;
-    bool loopback;      /**< the interface is lo: frames come back to this host */
+    bool loopback;      /**< the interface is lo: frames return to this host */
     uint16_t ethertype; /**< host order */
     uint16_t port;      /**< ours: other ports' frames never reach user space */
     uint32_t key;       /**< ours */
@@ -100,11 +99,11 @@ struct rawe_port_config {
     uint8_t group[6]; /**< receive frames to this address instead of the interface's; zeros: none */
     /**
      * NULL: receive frames with our port and key. Otherwise only frames to these groups, with any
-     * port and key: bit i (of word i / 32) is set for ids whose last byte is i. Remains the
-     * caller's, who may change it: see rawe_port_renew_filter.
+     * port and key: bit i (of word i / 32) is set for ids whose last byte is i. Belongs to the
+     * caller, who may change it (rawe_port_renew_filter).
      */
     const uint32_t *groups;
-    uint32_t mtu_bytes; /**< interface MTU: largest frame, less the Ethernet header */
+    uint32_t mtu_bytes; /**< interface MTU: largest frame, without the Ethernet header */
     size_t ring_bytes;  /**< memory for receiving express frames; other uses take less */
     uint8_t priority;   /**< SO_PRIORITY of everything sent; 0: the kernel's default */
     const char *helper; /**< path of rawe-socket-helper; NULL or empty: none, see rawe_helper.h */
@@ -115,16 +114,16 @@ struct rawe_port_counters {
     uint64_t frames_sent;
     uint64_t frames_received;
     uint64_t send_full;   /**< no room in the kernel (ENOBUFS, EAGAIN): retried later */
-    uint64_t send_errors; /**< frames that the kernel refused for good: counted as lost */
-    uint64_t ring_drops;  /**< our frames that found no room to be received */
-    uint64_t damaged;     /**< a batch's packets dropped because truncated, or changed on the way */
+    uint64_t send_errors; /**< frames that the kernel refused permanently: counted as lost */
+    uint64_t ring_drops;  /**< frames to us that were dropped for lack of room */
+    uint64_t damaged;     /**< batch packets dropped because truncated, or corrupted in transit */
 };
 
 /** Takes received frames. All functions get `context`; arguments are valid until they return. */
 struct rawe_port_receiver {
-    /** A frame, which may be modified. A responder's has only head and PING of `len_bytes`. */
+    /** A frame, which may be modified. For a responder, only its head and PING are present. */
     void (*frame)(void *context, uint8_t *frame, size_t len_bytes);
-    /** Bulk ports: returns where to receive the `data_bytes` behind this batch header, or NULL. */
+    /** Bulk ports: return where to receive the `data_bytes` after this batch header, or NULL. */
     uint8_t *(*place)(void *context, const uint8_t *source_mac, const uint8_t *head,
                       size_t head_bytes, size_t data_bytes);
     /** Bulk ports: a packet, with its data where `place` said, or elsewhere. */
@@ -143,19 +142,19 @@ struct rawe_port {
     const struct rawe_port_kind *kind;
     struct rawe_port *beside; /**< bulk: the middle port; or NULL */
     int fd;                   /**< readable when a frame waits; to sleep on */
-    unsigned receive_frames;  /**< frames that fit at least: the source of receiver credit */
+    unsigned receive_frames;  /**< minimum number of frames that fit: the basis of credit */
     unsigned overhead_bytes;  /**< bulk: a packet's share of the MTU besides the batch header */
     uint32_t batch_bytes;     /**< bulk: see rawe_batch_output.longest_bytes */
     bool offloaded;           /**< bulk: the device cuts batches, or passes them whole */
 };
 
-/** Operations of a kind of port; see the functions below where there is no comment. */
+/** Operations of a kind of port. Those without a comment are described below. */
 struct rawe_port_kind {
     int (*open)(struct rawe_port **port, const struct rawe_port_config *config,
                 struct rawe_port_error *error);
     int (*reopen)(struct rawe_port *port, int interface_index, struct rawe_port_error *error);
     int (*renew_filter)(struct rawe_port *port, struct rawe_port_error *error);
-    /** Index of the interface that it receives from; negative if that is gone. */
+    /** Index of the interface that it receives from; negative if that was deleted. */
     int (*interface)(const struct rawe_port *port);
     void (*close)(struct rawe_port *port);
     unsigned (*receive)(struct rawe_port *port, unsigned budget,
@@ -168,9 +167,9 @@ struct rawe_port_kind {
 };
 
 /**
- * Open a port; no foreign frame can slip in before the filter is in force. Returns 0, or -1 and the
- * error. EPERM means that CAP_NET_RAW is missing, and that the helper (rawe_helper.h) opened no
- * socket either; the step says why.
+ * Open a port. No foreign frame can arrive before the filter is attached. Returns 0, or -1 and the
+ * error. EPERM means that CAP_NET_RAW is missing and the helper (rawe_helper.h) opened no socket
+ * either; the step says why.
  */
 static inline int rawe_port_open(struct rawe_port **port, const struct rawe_port_config *config,
                                  struct rawe_port_error *error)
@@ -179,9 +178,9 @@ static inline int rawe_port_open(struct rawe_port **port, const struct rawe_port
 }
 
 /**
- * Reopen a port under the same descriptor, with its configuration except the interface index: to
- * leave a fanout group, or to follow an interface that is back. Waiting frames are lost. Not from a
- * receiver. Returns 0, or -1 and the error: the port is then unchanged.
+ * Reopen a port under the same descriptor and configuration, except for the interface index: to
+ * leave a fanout group, or to follow a recreated interface. Waiting frames are lost. Do not call
+ * from a receiver. Returns 0, or -1 and the error; then the port is unchanged.
  */
 static inline int rawe_port_reopen(struct rawe_port *port, int interface_index,
                                    struct rawe_port_error *error)
@@ -223,7 +222,7 @@ static inline unsigned rawe_port_receive(struct rawe_port *port, unsigned budget
     return port->kind->receive(port, budget, receiver, context);
 }
 
-/** Read the counters, the kernel's (ring_drops) by a system call. All are 0 if `port` is NULL. */
+/** Read the counters; ring_drops takes a system call. All are 0 if `port` is NULL. */
 static inline void rawe_port_read_counters(struct rawe_port *port,
                                            struct rawe_port_counters *counters)
 {

@@ -10,25 +10,25 @@
 
 #define NS_PER_MS 1000000ull
 
-/** Interval between two rounds of a path: doubles each time, so that absent peers cost little. */
+/** Interval between rounds of a path. It doubles each time, so that absent peers cost little. */
 #define INTERVAL_FIRST_NS (2 * NS_PER_MS)
 #define INTERVAL_MAX_NS (100 * NS_PER_MS)
 
-/** Rounds with only the full size, which passes on almost all networks. */
+/** Rounds that try only the full size, which passes on almost all networks. */
 #define ROUNDS_FULL_ALONE 4u
 
 /**
- * Rounds, in 930 ms, after which sizes that have not passed are too large. Each size has at least
- * 10 tries: with one frame in ten lost each way, all fail once in 17 million times. If nothing has
- * passed, the responder may not have run, among many ranks on few cores: it has all sizes to
- * answer, and the full size is sent again and again.
+ * After this many rounds, in 930 ms, sizes that have not passed are too large. Each size is tried at
+ * least 10 times: with one frame in ten lost each way, all fail once in 17 million times. If nothing
+ * has passed, the responder may not have run, among many ranks on few cores: it has all sizes to
+ * answer, and the full size is sent repeatedly.
  */
 #define ROUNDS_MAX (ROUNDS_FULL_ALONE + 10u)
 
-/** Pacing interval: answers must be received by a responder that takes its time. */
+/** Pacing interval: the answers must be received by a responder that may be slow. */
 #define PACE_NS (2 * NS_PER_MS)
 
-/** How long a path is tested once its process is known to be there. */
+/** How long a path is tested once its process is known to be present. */
 #define PATIENCE_NS (500 * NS_PER_MS)
 
 /** How long a path is tested if an answer is unlikely, or a worse path is already usable. */
@@ -37,10 +37,10 @@
 /** Passes are no further apart than this as long as we run. */
 #define OWN_PAUSE_NS (1000 * NS_PER_MS)
 
-/** How much of such a pause counts: the search ends, however late it is called. */
+/** How much of such a pause counts, so that the search ends even if it is called late. */
 #define OWN_PAUSE_COUNTED_NS (INTERVAL_MAX_NS / 2)
 
-/** MTU limits of common switches, drivers and tunnels, falling. */
+/** MTU limits of common switches, drivers and tunnels, in descending order. */
 static const uint32_t usual_mtus[] = {32000, 16000, 9198, 9000, 8996, 8950, 8192, 8000, 4074, 4000,
                                       2000,  1500,  1496, 1492, 1450, 1400, 1280, 1024, 576};
 
@@ -109,7 +109,7 @@ void rawe_path_search_answered(struct rawe_path_search *search, unsigned index, 
     }
 }
 
-/** Return true if all that can be learnt from the path alone is known. */
+/** Return true if the path alone can reveal nothing more. */
 static bool is_known(const struct rawe_path *path, uint64_t now_ns)
 {
     if (!path->reachable) {
@@ -120,14 +120,14 @@ static bool is_known(const struct rawe_path *path, uint64_t now_ns)
            (path->round == ROUNDS_MAX && path->mtu_passed_bytes != 0 && now_ns >= path->next_ns);
 }
 
-/** Return when to give up a path that has not answered, although its process is there. */
+/** Return when to give up a path that has not answered although its process is present. */
 static uint64_t patience_end_ns(const struct rawe_path *path, const struct rawe_path *head)
 {
     uint64_t end_ns = head->present_ns + (path->deprioritized ? PATIENCE_SHORT_NS : PATIENCE_NS);
     uint64_t usable_end_ns = head->usable_ns + PATIENCE_SHORT_NS;
 
     end_ns = head->usable_ns != 0 && usable_end_ns < end_ns ? usable_end_ns : end_ns;
-    /* Among many others its first PING may be late. */
+    /* With many other paths, its first PING may be late. */
     const uint64_t asked_end_ns = path->asked_ns + PATIENCE_SHORT_NS;
     return asked_end_ns > end_ns ? asked_end_ns : end_ns;
 }
@@ -139,7 +139,7 @@ static void wake_by(struct rawe_path_search *search, uint64_t when_ns)
     }
 }
 
-/** Restart all paths to a process that has just started: they have the same chance. */
+/** Restart all paths to a process that has just started, to give them equal chances. */
 static void ask_again(struct rawe_path *head, unsigned count, uint64_t now_ns)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -181,7 +181,7 @@ static void judge_process(struct rawe_path_search *search, struct rawe_path *hea
 bool rawe_path_search_advance(struct rawe_path_search *search, uint64_t now_ns)
 {
     now_ns -= search->skipped_ns;
-    /* Our own pauses are not silence: a job may be suspended, and continue later. */
+    /* Our own pauses do not count as silence: a job may be suspended and resumed. */
     if (now_ns - search->now_ns > OWN_PAUSE_NS) {
         search->skipped_ns += now_ns - search->now_ns - OWN_PAUSE_COUNTED_NS;
         now_ns = search->now_ns + OWN_PAUSE_COUNTED_NS;

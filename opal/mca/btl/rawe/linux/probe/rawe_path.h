@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Path discovery finds out which peers can be reached, and how large frames to them may be. It is a
- * state machine: time and answers go in, PINGs come out. The caller serializes.
+ * state machine: time and answers go in, PINGs come out. The caller serializes calls.
  *
  * One search covers all paths of a call at once. Each path has two phases:
  *
@@ -35,13 +35,13 @@ struct rawe_path {
     uint32_t mtu_bytes; /**< the largest MTU worth testing: the smaller of both ends' */
     bool same_process;  /**< same process as the path before it, and a worse choice */
     bool process_known; /**< another of our interfaces already reaches the process */
-    bool deprioritized; /**< our interface has reached no process yet: test briefly */
+    bool deprioritized; /**< our interface has reached no process yet: test it only briefly */
     /**
      * Indirect check, through another of our interfaces: only finds out whether the process is
-     * there, which limits the time for its other paths. Comes after the process's other paths.
+     * present, which limits the time for its other paths. It follows these paths in the array.
      */
     bool indirect;
-    /** Only lo lies between: an answer implies the full size, without large PINGs. */
+    /** The path is lo: an answer implies the full size, without large PINGs. */
     bool mtu_certain;
     /* out */
     bool reachable;            /**< a frame of any size came back */
@@ -50,11 +50,11 @@ struct rawe_path {
     bool done;
     uint8_t round;        /**< of SIZES: rounds sent */
     uint8_t size;         /**< index of the next size in this round */
-    uint64_t asked_ns;    /**< when its first PING was sent; 0: not yet, due to pacing */
+    uint64_t asked_ns;    /**< when its first PING was sent; 0: not sent yet, because of pacing */
     uint64_t next_ns;     /**< when the next round is due */
     uint64_t interval_ns; /**< from next_ns to the round after it */
-    uint64_t present_ns;  /**< first path only: the process is known to be there since; 0: no */
-    uint64_t usable_ns;   /**< first path only: a path to it is usable since; 0: no */
+    uint64_t present_ns;  /**< first path only: since when the process is known to exist; 0: no */
+    uint64_t usable_ns;   /**< first path only: since when a path to it is usable; 0: none */
 };
 
 /** One search over `count` paths, which are the caller's. */
@@ -66,7 +66,7 @@ struct rawe_path_search {
     unsigned first;       /**< path that begins the pass, so that pacing starves none */
     unsigned scanned;     /**< paths handled in this pass */
     unsigned unknown;     /**< unresolved paths, without indirect checks */
-    uint64_t skipped_ns;  /**< length of our own long pauses, which no time but wake_ns includes */
+    uint64_t skipped_ns;  /**< total of our own long pauses; of the times, only wake_ns includes it */
     uint64_t now_ns;
     uint64_t refilled_ns;
     uint64_t deadline_ns;
@@ -81,13 +81,13 @@ struct rawe_path_ping {
 
 /**
  * Return how many PINGs a responder may send per pace interval, if its ring has `ring_frames` and
- * is drained at `frames_per_s`: each brings a PONG, and a PING of the peer, which searches, too.
+ * is drained at `frames_per_s`: each causes a PONG, and the peer, which also searches, sends a PING.
  */
 unsigned rawe_path_paced_pings(unsigned ring_frames, unsigned frames_per_s);
 
 /**
- * Begin a search that ends at most `timeout_ns` from now; pauses between calls count as 50 ms at
- * most if they last a second or more. The "in" members of `paths` must be set. At most
+ * Begin a search that ends at most `timeout_ns` from now; pauses between calls count as at most
+ * 50 ms if they last a second or more. The "in" members of `paths` must be set. At most
  * `paced_pings` (not 0) are sent per pace interval of 2 ms.
  */
 void rawe_path_search_begin(struct rawe_path_search *search, struct rawe_path *paths,

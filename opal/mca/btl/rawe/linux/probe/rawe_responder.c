@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The responder: called by the service thread when a PING or PONG arrives, it answers PINGs and
- * records PONGs. It answers a bounded number of PINGs a second, because a flood must not cost the
- * processor on which MPI computes.
+ * The responder. The service thread calls it when a PING or PONG arrives; it answers PINGs and
+ * records PONGs. It answers a limited number of PINGs per second, because a flood must not use up
+ * the processor on which MPI computes.
  */
 #define _GNU_SOURCE
 #include "rawe_responder.h"
@@ -19,11 +19,11 @@
 #include <sys/socket.h>
 
 /**
- * Rate limits: two token buckets of the same rate (frames a second) and depth, one for PINGs, each
- * of which is answered (at the limit about 4 % of a processor), one for frames that are only read:
- * PROBEs and PONGs. These never take an answer's place: a full switch port delays PROBEs by the
- * thousand, and PINGs lost behind them would look like a dead route. Nor do unanswered PINGs delay
- * PROBEs: they leave the ring.
+ * Rate limits: two token buckets of the same rate (frames per second) and depth. One is for PINGs,
+ * which are answered (about 4 % of a processor at the limit), the other for frames that are only
+ * read: PROBEs and PONGs. These never displace answers: a full switch port delays thousands of
+ * PROBEs, and PINGs lost behind them would look like a dead route. Nor do unanswered PINGs delay
+ * PROBEs, because they are taken off the ring.
  */
 #define FRAMES_PER_S 20000u
 #define FRAMES_BUCKET 2000u
@@ -41,7 +41,7 @@
 #define NS_PER_S 1000000000ull
 #define NS_PER_MS 1000000ull
 
-/** With indirect checks, other responders also receive answers: look for them this often. */
+/** With indirect checks, other responders also receive answers: poll for them at this interval. */
 #define INDIRECT_POLL_MS 2
 
 /** A watch's token: 40 bits, all random except the first, then its index. */
@@ -51,7 +51,7 @@
 /** Outstanding PINGs to an address. Only the token is on the wire: a forger cannot know it. */
 struct rawe_watch {
     uint64_t token;
-    uint64_t pong_ns;     /**< when the newest answer came (CLOCK_MONOTONIC); 0: never; atomic */
+    uint64_t pong_ns;     /**< when the newest answer arrived (CLOCK_MONOTONIC); 0: never; atomic */
     uint64_t from;        /**< MAC address of the newest answer's sender, as a number; atomic */
     uint64_t absent_ns;   /**< time of the newest answer without RAWE_FLAG_SERVICED; atomic */
     uint32_t asked_bytes; /**< payload of the longest PING sent; atomic */
@@ -106,7 +106,7 @@ static bool find_index(struct rawe_responder *responder, uint32_t *out)
         index++;
     }
     if (index == responder->watches_used) {
-        /* The room is a power of two. */
+        /* The capacity is a power of two. */
         const size_t room = index == 0 ? 1 : 2 * (size_t)index;
         struct rawe_watch **more = (index & (index - 1)) != 0 ? responder->watches
                                    : index > INDEX_MASK
@@ -234,7 +234,7 @@ static bool transmit_padded(struct rawe_responder *responder, uint8_t *head, siz
     return responder->wire->kind->transmit(responder->wire, &frame, 1) == 1;
 }
 
-/** Send a PING of this payload. Only an answer shows whether it arrived. */
+/** Send a PING with this payload length. Only an answer shows whether it arrived. */
 static void send_ping(struct rawe_responder *responder, struct rawe_watch *under_way,
                       uint32_t payload_bytes)
 {
@@ -342,7 +342,7 @@ static void handle_frame(void *context, uint8_t *frame, size_t len_bytes)
                      : &responder->counters.pongs_unknown);
 }
 
-/* ---- path discovery: passes PINGs, PONGs and the time to and from rawe_path.h ---- */
+/* ---- path discovery: passes time and PONGs to rawe_path.h, and sends its PINGs ---- */
 
 /** The PINGs of a path, sent by one responder. */
 struct line {
@@ -433,7 +433,7 @@ static struct rawe_validation *begin_search(struct rawe_responder *responder,
         one->indirect = one->indirect || line->through != responder;
     }
     one->path.mtu_bytes = mtu_bytes;
-    /* The answers to one pace interval's PINGs fit ring and rate. */
+    /* Ring and rate suffice for the answers to the PINGs of one pace interval. */
     rawe_path_search_begin(&one->search, paths != NULL ? paths : &one->path, count,
                            rawe_path_paced_pings(responder->wire->receive_frames, FRAMES_PER_S),
                            rawe_port_clock_ns(), timeout_ns);
@@ -452,7 +452,7 @@ void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path 
     struct rawe_validation *one = begin_search(responder, paths, 0, targets, count, timeout_ns);
 
     if (one == NULL) {
-        /* Without memory no PING can be sent, and no path is found. */
+        /* Without memory, no PING can be sent and no path is found. */
         struct rawe_path_search none;
         rawe_path_search_begin(&none, paths, count, 1, 0, 0);
         return;

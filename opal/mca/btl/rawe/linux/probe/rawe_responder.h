@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The responder: a socket that answers PINGs while the process computes, served by a thread that
- * otherwise sleeps. For its own process it finds out whether a peer can be reached, with what frame
- * size, and whether it is still alive. It never touches the engine.
+ * otherwise sleeps. For its own process, it finds out whether a peer can be reached, with what frame
+ * size, and whether it is still alive. It never uses the engine.
  */
 #ifndef RAWE_RESPONDER_H
 #define RAWE_RESPONDER_H
@@ -48,8 +48,8 @@ struct rawe_responder_duty {
      */
     bool (*serviced)(void *context);
     /**
-     * Called by the thread after rawe_responder_wake, after frames arrived, also those listened for
-     * (`asked`: with a PROBE), and after as many milliseconds as it returned; -1: no need.
+     * Called by the thread after rawe_responder_wake, when frames have arrived, including those that
+     * it listens for (`asked`: with a PROBE), and after the milliseconds that it returned; -1: never.
      */
     int (*service)(void *context, bool asked);
     void *context;
@@ -74,7 +74,7 @@ void rawe_responder_set_mac(struct rawe_responder *responder, const uint8_t mac[
 /** Return the responder's port, which it keeps. */
 struct rawe_port *rawe_responder_port(struct rawe_responder *responder);
 
-/** Have the thread perform its duty, like rawe_service_wake; from any thread. */
+/** Make the thread perform its duty, like rawe_service_wake; from any thread. */
 void rawe_responder_wake(struct rawe_responder *responder, unsigned in_us);
 
 /** Set the descriptors to listen to, like rawe_service_listen; only in the service thread. */
@@ -127,7 +127,7 @@ void rawe_responder_unwatch(struct rawe_responder *responder, struct rawe_watch 
 void rawe_responder_ping(struct rawe_responder *responder, struct rawe_watch *watch);
 uint64_t rawe_watch_last_pong_ns(const struct rawe_watch *watch);
 uint64_t rawe_watch_last_absent_ns(const struct rawe_watch *watch);
-/** Get the address that sent the newest answer, maybe a new one. False: there is none. */
+/** Get the address that sent the newest answer, which may be a new one. False: there is none. */
 bool rawe_watch_answered_from(const struct rawe_watch *watch, uint8_t mac[RAWE_MAC_BYTES]);
 
 /** Take a snapshot of the counters; from any thread. */

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Queries the kernel about interfaces, and listens for changes. Names, states and kinds come by
+ * Queries the kernel about interfaces, and listens for changes. Names, states and kinds come from
  * netlink, which covers this network namespace; /sys may show another one's.
  */
 #include "rawe_interface.h"
@@ -56,7 +56,7 @@ static uint32_t read_u32(const struct rtattr *attribute)
     return value;
 }
 
-/** Return the next attribute; `left`, the bytes from there on, may become negative. */
+/** Return the next attribute; `left`, the number of bytes left, may become negative. */
 static const struct rtattr *next_attribute(const struct rtattr *attribute, int *left)
 {
     const int step = (int)RTA_ALIGN(attribute->rta_len);
@@ -107,8 +107,8 @@ static void read_attribute(struct rawe_interface *interface, const struct rtattr
 }
 
 /**
- * Read an rtnetlink message about an interface, except what ethtool and rawe_interface_classify
- * add; a deleted interface is down. Returns false for other messages.
+ * Read an rtnetlink message about an interface; ethtool and rawe_interface_classify add the rest. A
+ * deleted interface is reported as down. Returns false for other messages.
  */
 static bool read_message(struct rawe_interface *interface, const struct nlmsghdr *message)
 {
@@ -231,7 +231,7 @@ static uint32_t ask_speed_mbps(int fd, const char *name)
     return query.settings.speed;
 }
 
-/** Look in sysfs, for kernels before 5.14, whose netlink does not report it. */
+/** Look in sysfs, because netlink in kernels before 5.14 does not report devices. */
 static bool sysfs_has_device(const char *name)
 {
     char path[sizeof "/sys/class/net//device" + RAWE_INTERFACE_NAME_BYTES];
@@ -240,7 +240,7 @@ static bool sysfs_has_device(const char *name)
     return access(path, F_OK) == 0;
 }
 
-/** Add what the kernel's answers lack. */
+/** Add information that the kernel's answers lack. */
 static void complete_interfaces(struct rawe_interface *interfaces, unsigned count)
 {
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -251,7 +251,7 @@ static void complete_interfaces(struct rawe_interface *interfaces, unsigned coun
         /* A kind marks a virtual device, whatever another namespace's /sys shows. */
         one->physical = one->physical ||
                         (one->kind[0] == '\0' && !one->loopback && sysfs_has_device(one->name));
-        /* A machine without IPv4 has no such socket; then speeds are unknown. */
+        /* Without IPv4 there is no such socket, so speeds are unknown. */
         one->speed_mbps = fd >= 0 ? ask_speed_mbps(fd, one->name) : 0;
         host_has_physical = host_has_physical || (one->physical && one->ethernet);
     }
@@ -297,7 +297,7 @@ int rawe_interface_list(struct rawe_interface **interfaces, unsigned *count)
     return 0;
 }
 
-/** Return true if the list may name addresses, whose dump takes the kernel's rtnl_lock twice. */
+/** Return true if the list may name addresses. Listing them takes the kernel's rtnl_lock twice. */
 static bool may_name_address(const char *list)
 {
     return list != NULL && strpbrk(list, ".:") != NULL;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The interfaces of this host, what is known about them, and which of them the user wants. Also
- * their carriers: the kernel reports by rtnetlink when an interface loses or regains its carrier.
+ * The interfaces of this host, their properties, and which of them the user wants. Also their
+ * carriers: the kernel reports over rtnetlink when an interface loses or regains its carrier.
  */
 #ifndef RAWE_INTERFACE_H
 #define RAWE_INTERFACE_H
@@ -28,12 +28,12 @@ struct rawe_interface {
     bool up;             /**< enabled, carrier and IFF_RUNNING */
     bool loopback;
     bool ethernet; /**< ARPHRD_ETHER (or loopback) */
-    bool physical; /**< has a device, not only software */
-    bool enslaved; /**< a bridge, bond or team takes its frames */
+    bool physical; /**< has a device, rather than being only software */
+    bool enslaved; /**< its frames go to a bridge, bond or team */
     /** Why it is not used by default: static text for messages; NULL if it is. */
     const char *excluded_why;
     bool chosen; /**< by the last selection */
-    /* The kernel's texts (IFLA_LINKINFO), maybe empty. */
+    /* The kernel's texts (IFLA_LINKINFO), which may be empty. */
     char kind[RAWE_INTERFACE_KIND_BYTES];       /**< "bridge", "veth", "tun", ... */
     char slave_kind[RAWE_INTERFACE_KIND_BYTES]; /**< "bridge", "bond": its master's kind */
     bool has_master;
@@ -61,8 +61,8 @@ int rawe_interface_offload(const char *interface, uint32_t command);
 bool rawe_interface_cuts_batches(const char *interface);
 
 /**
- * Have the device accept frames to its former address while a packet socket is open, because peers
- * may know no other. For drivers that would drop them.
+ * Make the device accept frames to its former address while a packet socket is open, because peers
+ * may know no other, and some drivers would drop them.
  */
 void rawe_interface_keep_mac(int fd, int index, const uint8_t mac[RAWE_MAC_BYTES]);
 
@@ -109,8 +109,8 @@ const char *rawe_interface_refusal(const struct rawe_interface *interface);
 struct rawe_carrier;
 
 /**
- * Takes an interface's name, index, MAC and `up`: for each one at the beginning, then on changes,
- * sometimes without one, in the service thread. Returns false to be called for all again soon.
+ * Called in the service thread with an interface's name, index, MAC and `up`: for every interface
+ * initially, then after changes, and sometimes without one. Return false to be called again for all.
  */
 typedef bool rawe_carrier_fn(void *context, const struct rawe_interface *interface);
 

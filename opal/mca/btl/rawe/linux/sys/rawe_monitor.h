@@ -2,13 +2,13 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Lets a process report its counters to its own user and to root, over an abstract Unix socket that
- * vanishes with the process. Costs nothing while no one asks.
+ * vanishes with the process. It costs nothing while no tool connects.
  *
  * The socket's name is RAWE_MONITOR_PREFIX and digits, so tools find it in /proc/net/unix. A tool
  * connects and receives one packet of text, with RAWE_MONITOR_TITLE as its first line:
  *
  *     rawe-top 1          version of the text that follows
- *     refused             instead, if the tool's user is another one
+ *     refused             sent instead if the tool belongs to another user
  */
 #ifndef RAWE_MONITOR_H
 #define RAWE_MONITOR_H

@@ -24,13 +24,13 @@
 
 #define EVENTS_MAX 16
 
-/** The least nice value: highest priority. */
+/** The lowest nice value, which is the highest priority. */
 #define NICE_LEAST (-20)
 
 /** Minimum interval between adjustments of a share. */
 #define ADJUST_NS (50 * NS_PER_MS)
 
-/** More than this part of the main thread's processor time is not just kernel threads. */
+/** More than 1/SHARED_PART of the main thread's processor time cannot be kernel threads only. */
 #define SHARED_PART 8u
 
 struct rawe_service {
@@ -140,9 +140,9 @@ static void *serve_in_thread(void *context)
 }
 
 /**
- * Raise the thread's priority by one, if permitted. Under SCHED_FIFO or SCHED_RR a polling rank
- * never yields to a thread of its own priority, nor to one under SCHED_OTHER, and would wait
- * forever for a lock that it holds. The thread mostly sleeps, and never waits for the rank.
+ * Raise the thread's priority by one, if permitted. Under SCHED_FIFO or SCHED_RR, a polling rank
+ * never yields to a thread with its own priority or under SCHED_OTHER, and would wait forever for a
+ * lock that this holds. The thread sleeps most of the time, and never waits for the rank.
  */
 static void raise_priority(pthread_t thread)
 {

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A thread that sleeps until a source's descriptor is readable, a source is woken, or a source's
- * time has come, and then serves it. A process has one such thread for all its interfaces.
+ * A thread that sleeps until a source's descriptor is readable or the source is woken or due, and
+ * then serves it. A process has one such thread for all its interfaces.
  */
 #ifndef RAWE_SERVICE_H
 #define RAWE_SERVICE_H
@@ -27,8 +27,8 @@ struct rawe_service_heard {
 struct rawe_service_source {
     /**
      * Called by the thread. `events` is what epoll(7) reports for the descriptor, or 0 if called
-     * for another reason. Returns the milliseconds until the next call at the latest; -1: no need.
-     * May not add or remove sources.
+     * for another reason. Returns the maximum milliseconds until the next call; -1: no limit. Must
+     * not add or remove sources.
      */
     int (*serve)(struct rawe_service_source *source, short events);
     /** -1: none. `serve` may change it; rawe_service_unwatch precedes closing the old one. */
@@ -45,14 +45,14 @@ struct rawe_service_source {
     bool woken;   /**< atomic */
 };
 
-/** A thread's share of its processor. Adjust one that is all zero. */
+/** A thread's share of its processor. Initially all zero. */
 struct rawe_service_share {
     uint64_t adjusted_ns; /**< when it was last adjusted */
     uint64_t waited_ns;   /**< how long the main thread had waited for a processor by then */
     uint64_t ran_ns;      /**< how long the thread had run by then */
     int nice;             /**< the thread's value, until it is raised */
     bool shared;          /**< others use the main thread's processor; false if unknown */
-    bool unknown;         /**< for good */
+    bool unknown;         /**< the times cannot be read: give up */
     bool raised;
     bool denied;
 };
@@ -62,19 +62,19 @@ bool rawe_service_is_shared(uint64_t passed_ns, uint64_t waited_ns, uint64_t ran
 
 /**
  * Let the calling thread run as soon as it wakes, even if a rank computes on the same processor:
- * take nice value -20, if RLIMIT_NICE or CAP_SYS_NICE permits. With an equal share it would wait up
- * to 5 ms for the rank once it has worked (EEVDF, a tick of 250 Hz). Returns true if permitted.
+ * use nice value -20, if RLIMIT_NICE or CAP_SYS_NICE permits. With an equal share, it would wait up
+ * to 5 ms for the rank after having worked (EEVDF, 250 Hz tick). Returns true if permitted.
  */
 bool rawe_service_raise_share(void);
 
 /**
- * Find out whether others, kernel threads included, use the main thread's processor, and raise the
+ * Find out whether others, including kernel threads, use the main thread's processor, and raise the
  * thread's share while they do not. Ranks that yield to each other got a fifth less done beside
- * such threads (Linux 6.18, two ranks a processor). Call it now and then in the thread.
+ * such threads (Linux 6.18, two ranks per processor). Call this in the thread from time to time.
  */
 void rawe_service_adjust_share(struct rawe_service_share *share);
 
-/** Create a thread with signals blocked, one real-time priority up. Returns an errno value. */
+/** Create a thread with signals blocked, one real-time priority higher. Returns an errno value. */
 int rawe_service_create_thread(pthread_t *thread, void *(*start)(void *), void *context,
                                const char *name);
 
@@ -98,15 +98,15 @@ void rawe_service_unwatch(struct rawe_service_source *source);
 bool rawe_service_shared(const struct rawe_service_source *source);
 
 /**
- * Also serve the source when one of these is ready; they replace the last ones. Called in the
- * thread. Pass none before one of them is closed or replaced, which would not be noticed.
+ * Also serve the source when one of these is ready; they replace the previous ones. Called in the
+ * thread. Pass none before one of them is closed or replaced, which would go unnoticed.
  */
 void rawe_service_listen(struct rawe_service_source *source,
                          const struct rawe_service_heard wanted[RAWE_SERVICE_HEARD_MAX]);
 
 /**
- * Have a source served within `in_us` [us] (0: soon), or earlier with another one. Does not wait.
- * Any thread may pass 0; other calls for the same service must not overlap.
+ * Have a source served within `in_us` [us] (0: soon), or earlier together with another. Does not
+ * wait. Any thread may pass 0; other calls for the same service must not be concurrent.
  */
 void rawe_service_wake(struct rawe_service_source *source, unsigned in_us);
 

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What processes of one host share: memory, as a file that each of them maps; and descriptors, sent
- * with a message (SCM_RIGHTS) over a Unix socket of type SOCK_SEQPACKET.
+ * Sharing between processes on one host: memory, as a file that each of them maps; and descriptors,
+ * sent with a message (SCM_RIGHTS) over a Unix socket of type SOCK_SEQPACKET.
  */
 #ifndef RAWE_SHARED_H
 #define RAWE_SHARED_H
@@ -12,8 +12,8 @@
 #include <sys/types.h>
 
 /**
- * Map the file; the first process creates it, all zeroes. All must pass the same length. Returns
- * NULL if this fails, the file system has no room, or the file belongs to another user. The
+ * Map the file. The first process creates it, filled with zeros. All must pass the same length.
+ * Returns NULL if this fails, the file system is full, or the file belongs to another user. The
  * directory's owner removes the file.
  */
 void *rawe_shared_map(const char *path, size_t len_bytes);
