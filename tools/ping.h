@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-ping: what its two sides, asking and listening, share.
+ * rawe-ping: shared by its two sides, which ask and listen.
  *
  * The listener has a well-known port and key, unlike the random ones of an MPI process. It answers
  * a PING with a PONG, as an MPI process's responder does. It answers a batch of VALIDATION frames,
@@ -71,8 +71,8 @@ void ping_catch_stop(void);
 /** Fill memory with unpredictable random bytes. */
 void ping_random(void *out, size_t len_bytes);
 /**
- * Return the settings of a responder's port: the well-known port and key to listen, random ones to
- * ask. `interface` must outlive them.
+ * Return the settings for a responder's port: the well-known port and key to listen, random ones
+ * to ask. `interface` must outlive them.
  */
 struct rawe_port_config ping_config(const struct rawe_interface *interface,
                                     const struct ping_options *options);
@@ -86,15 +86,15 @@ void ping_close(struct ping_socket *one);
 /** Write the headers of a frame of ours, from Ethernet on: RAWE_PAYLOAD_OFFSET bytes. */
 void ping_headers(const struct ping_socket *one, uint8_t *out, const uint8_t to[RAWE_MAC_BYTES],
                   const struct rawe_header *header);
-/** Send a frame, `ping` (NULL: none) padded with zeros. False: the kernel did not take it. */
+/** Send a frame, `ping` (NULL: none) padded with zeros. False: the kernel did not accept it. */
 bool ping_send(struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES],
                const struct rawe_header *header, const struct rawe_ping *ping);
-/** Send a PING to listeners with that key. If the kernel does not take it, it counts as lost. */
+/** Send a PING to listeners with this key. If the kernel does not accept it, it counts as lost. */
 void ping_question(struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES], uint32_t key,
                    uint64_t token, uint16_t payload_bytes);
 /** Wait for a PING or PONG until `until_ns`, spinning or asleep. False: none came, or stopped. */
 bool ping_receive(struct ping_socket *one, struct ping_frame *out, uint64_t until_ns, bool spin);
-/** Return true if the padding behind the ping is unchanged: zeros. */
+/** Return true if the padding after the ping is unchanged, all zeros. */
 bool ping_padding_right(const struct ping_frame *frame);
 /** Explain to the user why opening failed, and exit the program. */
 void ping_open_failed(const char *interface, const struct rawe_port_error *error)

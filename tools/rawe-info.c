@@ -104,7 +104,7 @@ struct info {
     bool incomplete;
 };
 
-/** Report on standard error what could not be found out, and set `incomplete`. */
+/** Report missing information on standard error, and set `incomplete`. */
 static void __attribute__((format(printf, 2, 3))) fail(struct info *info, const char *format, ...)
 {
     va_list arguments;
@@ -134,7 +134,7 @@ static char *copy_field(const char *text)
 
 extern char **environ;
 
-/** Takes a line without its end; the memory is reused. */
+/** Called with each line, without its end; the memory is reused. */
 typedef void take_line_fn(void *context, char *line);
 
 /** Run a program found in PATH, and pass on each line of its output. Returns 0, or errno. */
@@ -356,7 +356,7 @@ static void find_ompi(struct info *info)
     }
 }
 
-/** Enough for a ring of any interface; released at once. */
+/** Enough for a ring on any interface; released at once. */
 #define RING_BYTES (1u << 20)
 
 static bool has_net_raw(struct info *info)
@@ -448,7 +448,7 @@ static void check_params(struct info_params *params, const char *unknown)
     }
 }
 
-/** Decide about lo, for ranks of this host: after the others, if there are any. */
+/** Decide about lo, for ranks on this host: after the others, if there are any. */
 static void decide_on_loopback(const struct info *info, struct info_interface *one, bool others)
 {
     if (!info->params.loopback) {

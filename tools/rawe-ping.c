@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-ping: finds out whether raw frames get from one host to another, how long they take, and how
- * long they may be. It works without MPI, with the same wire format and sockets.
+ * rawe-ping: finds out whether raw frames reach another host, how long they take, and how long they
+ * may be. It works without MPI, but with the same wire format and sockets.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -192,7 +192,7 @@ static struct rawe_interface choose_interface(const struct ping_options *options
     return chosen;
 }
 
-/** Search the kernel's neighbor table: "IP, hardware type, flags, MAC, mask, device" a line. */
+/** Search the kernel's neighbor table, whose lines are "IP, hw type, flags, MAC, mask, device". */
 static bool neighbour_mac(const char *address, const char *interface, uint8_t mac[RAWE_MAC_BYTES])
 {
     FILE *table = fopen("/proc/net/arp", "r");
@@ -243,7 +243,7 @@ static void find_peer(const char *peer, const struct rawe_interface *interface,
  * measure times and losses of each size, then try batches; and say what to check on failure ----
  */
 
-/** How long to wait for an answer, once the peer is known to be there. */
+/** How long to wait for an answer once the peer is known to be present. */
 #define ANSWER_WAIT_NS 500000000ull
 
 struct ask {
@@ -453,7 +453,7 @@ static enum ping_status ask_listener(const struct ping_options *options)
     return measure_all(&ask);
 }
 
-/** Interval of looking for batches and group frames, which arrive at other sockets. */
+/** Interval between polls for batches and group frames, which arrive at other sockets. */
 #define LOOK_EVERY_NS 20000000ull
 
 /** Number of hosts remembered; beyond that, the oldest is forgotten. */

@@ -5,8 +5,8 @@
  * is installed with the file capability cap_net_raw=ep, executable for a group. Read from main() at
  * the end upwards; apart from this file it consists of rawe_filter.c and rawe_shared.c.
  *
- *   1. It opens a few sockets, which receive nothing yet, and gives up its capability for good. The
- *      rest needs none.
+ *   1. It opens a few sockets, which receive nothing yet, and permanently gives up its capability.
+ *      The remaining steps need none.
  *   2. It receives a request of fixed size on its standard input, and checks each field.
  *   3. It looks the user, the interface and the EtherType up in the access list.
  *   4. It builds a socket's filter from the request's numbers (never from code it is given), locks
@@ -69,7 +69,7 @@
 #define LINE_BYTES 512u
 #define GROUPS_MAX 65536 /* NGROUPS_MAX of the kernel */
 
-/** The caller: the real user, not who it claims to be. */
+/** The caller: the real user, whatever the caller claims. */
 struct caller {
     uid_t uid;
     gid_t gid;
@@ -78,7 +78,7 @@ struct caller {
     bool listed; /**< found in the list for an earlier request: skip the name services */
 };
 
-/** The access list's answer to a caller and a request. */
+/** What the access list says about a caller and a request. */
 struct permission {
     bool user;
     bool interface;
@@ -125,14 +125,14 @@ static void log_open(void)
     int code = log_connect(SOCK_DGRAM);
 
     openlog("rawe-socket-helper", LOG_PID, LOG_AUTHPRIV);
-    if (code == EPROTOTYPE) { /* some logs listen to streams, in which a 0 ends a line */
+    if (code == EPROTOTYPE) { /* some logs listen on stream sockets, where a 0 ends a line */
         code = log_connect(SOCK_STREAM);
         journal.ends_lines = code == 0;
     }
     journal.absent = code == ENOENT || code == ECONNREFUSED;
 }
 
-/** Send a line to the log. Returns true if the log took it. */
+/** Send a line to the log. Returns true if the log accepted it. */
 static bool log_takes(const char *line, size_t length)
 {
     struct pollfd room = {.fd = journal.fd, .events = POLLOUT};
@@ -491,7 +491,7 @@ static bool log_decision(enum rawe_helper_status status, const struct rawe_helpe
                     request->ethertype != 0 ? request->ethertype : (unsigned)ETHERTYPE_IPV4);
 }
 
-/** Log a grant. Returns true if the log took the line, or this host has no log. */
+/** Log a grant. Returns true if the log accepted the line, or this host has no log. */
 static bool log_grant(const struct rawe_helper_request *request)
 {
     journal.wait_ms = LOG_WAIT_MS;

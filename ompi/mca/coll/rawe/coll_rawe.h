@@ -3,9 +3,9 @@
  *
  * coll/rawe: its module for a communicator, and how the members agree on a group (coll_rawe_agree.c).
  *
- * It performs MPI_Bcast with one multicast frame, or with batches, to one process per host,
- * and likewise MPI_Scatter, MPI_Barrier and the results of collectives with little data. All else,
- * and all it cannot do for a communicator, is left to the underlying component of lower priority.
+ * It performs MPI_Bcast with one multicast frame, or with batches, to one process per host, and
+ * likewise MPI_Scatter, MPI_Barrier and the results of collectives with little data. Everything
+ * else, or unsuitable for a communicator, is left to the underlying component of lower priority.
  */
 #ifndef MCA_COLL_RAWE_H
 #define MCA_COLL_RAWE_H
@@ -30,7 +30,7 @@
     opal_output_verbose(10, ompi_coll_base_framework.framework_output, \
                         "coll:rawe: communicator %s: %s", (comm)->c_name, (text))
 
-/** Minimum number of hosts of a communicator: with fewer, a frame to each is as fast. */
+/** Minimum number of hosts in a communicator: with fewer, a frame to each is as fast. */
 #define MCA_COLL_RAWE_HOSTS_MIN 4
 
 /** The hosts of a communicator's members, in the order of their lowest ranks. */
@@ -50,14 +50,14 @@ typedef struct mca_coll_rawe_tree {
     int radix; /**< at most MCA_COLL_RAWE_RADIX_MAX */
 } mca_coll_rawe_tree_t;
 
-/** Maximum radix of the leaders' tree: flat for as many as have been measured. */
+/** Maximum radix of the leaders' tree: it is flat for as many hosts as have been measured. */
 #define MCA_COLL_RAWE_RADIX_MAX 16
 
 /** How a communicator's calls are performed. */
 enum mca_coll_rawe_stage {
-    MCA_COLL_RAWE_COUNTS,     /**< by the underlying component, until it is worth a group */
+    MCA_COLL_RAWE_COUNTS,     /**< by the underlying component, until a group is worthwhile */
     MCA_COLL_RAWE_MULTICASTS, /**< by multicast, if they fit */
-    MCA_COLL_RAWE_PASSES,     /**< by the underlying component, for good */
+    MCA_COLL_RAWE_PASSES,     /**< by the underlying component, permanently */
 };
 
 /** The collectives it implements. */
@@ -92,23 +92,23 @@ typedef struct mca_coll_rawe_module {
     enum mca_coll_rawe_stage stage;
     struct mca_btl_rawe_multicast *group; /**< NULL: none, or this is not its host's leader */
     /* coll_rawe: call */
-    uint32_t payload_bytes;       /**< of a frame, common to all members */
-    size_t limit_bytes;           /**< of a multicast Bcast */
+    uint32_t payload_bytes;       /**< frame payload, the same for all members */
+    size_t limit_bytes;           /**< longest multicast Bcast */
     bool batches;                 /**< batches reach all members */
     mca_coll_rawe_hosts_t *hosts; /**< once the members have agreed */
 } mca_coll_rawe_module_t;
 
 /* ---- coll_rawe_hosts.c ---- */
 
-/** Allocate for `members`, to free(); NULL when out of memory. The caller fills in `of`. */
+/** Allocate for `members`; release with free(). NULL: out of memory. The caller fills in `of`. */
 mca_coll_rawe_hosts_t *mca_coll_rawe_hosts_new(int members);
 
 /** Fill in the other members from `of`. */
 void mca_coll_rawe_hosts_arrange(mca_coll_rawe_hosts_t *hosts, int members, int self);
 
 /**
- * Return the leaders' processes, in memory to free(). Open MPI has introduced them, so that paths
- * to all are searched for at the same time. Returns NULL when out of memory.
+ * Return the leaders' processes, in memory to be released with free(). Open MPI introduces all at
+ * once, so that their paths are searched in parallel. Returns NULL when out of memory.
  */
 opal_proc_t **mca_coll_rawe_hosts_introduce(const mca_coll_rawe_hosts_t *hosts,
                                             struct ompi_communicator_t *comm);
@@ -126,9 +126,9 @@ int mca_coll_rawe_tree_send(const mca_coll_rawe_tree_t *tree, void *buffer, int 
                             struct ompi_datatype_t *datatype, struct ompi_communicator_t *comm);
 
 /**
- * Reduce the contributions of a tree's ranks, in order from the last one on, if its root is the
- * first. `*mine` is this rank's contribution, not in slots[1]. In the root it becomes the result,
- * in slots[0] or [1], or stays unchanged if there is no other rank.
+ * Reduce the contributions of a tree's ranks, in order from the last rank to the first, which must
+ * be its root. `*mine` is this rank's contribution, not in slots[1]. In the root it becomes the
+ * result, in slots[0] or [1], or stays unchanged if there is no other rank.
  */
 int mca_coll_rawe_tree_reduce(const mca_coll_rawe_tree_t *tree, const void **mine,
                               void *const slots[3], int count, struct ompi_datatype_t *datatype,
@@ -136,7 +136,7 @@ int mca_coll_rawe_tree_reduce(const mca_coll_rawe_tree_t *tree, const void **min
 
 /* ---- coll_rawe_agree.c ---- */
 
-/** Have all members of the communicator enter a group, or none; module->stage holds the result. */
+/** Make all members of the communicator enter a group, or none; module->stage has the result. */
 int mca_coll_rawe_agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm);
 
 /** Note that a group ended because a member lost multicast: later ones test the network again. */

@@ -3,11 +3,11 @@
  *
  * The members of a communicator agree on a group, in a call that all of them make:
  *
- *   1. A vote, because a member that calls this component and one that does not would wait forever,
- *      and the runtime may tell only one of two members in time that a third takes part. Each
- *      tells member 0 whether it knows that member 0 takes part; if so, it waits for the verdict.
- *      Member 0 receives the votes of members known to take part, which do vote, and tells all
- *      others. Open MPI discards unreceived messages when the communicator is freed
+ *   1. A vote. A member that calls this component and one that does not would wait forever, and the
+ *      runtime may tell only one of two members in time that a third takes part. Each member tells
+ *      member 0 whether it knows that member 0 takes part; if so, it waits for the verdict. Member
+ *      0 receives the votes of members known to take part, which do vote, and tells all others.
+ *      Open MPI discards unreceived messages when the communicator is freed
  *   2. Member 0 tells each member's host, and draws the id                  underlying Bcast
  *   3. Each leader opens its port, and tells its limits                     underlying Allreduce
  *   4. Each leader enters the group, and tells what an earlier communicator
@@ -36,8 +36,8 @@
 #define TRY_FRAMES 8u
 
 /**
- * Number of tries. One success is enough, so at a loss of p each of n (n - 1) pairs of leaders
- * fails with p to the power of this: with four, 4 leaders at 20 % failed in one job of 50.
+ * Number of tries. One success is enough, so with a loss rate of p each of n (n - 1) pairs of
+ * leaders fails with probability p^TRIES. With 4 tries, 4 leaders at 20 % failed in 1 of 50 jobs.
  */
 #define TRIES 8
 
@@ -47,15 +47,15 @@
 /** Rounds of progress between two readings of the clock. */
 #define ROUNDS_PER_CLOCK_READ 1024u
 
-/** The network has failed a try: later communicators make none, once one member says so. */
+/** The network has failed a try. Later communicators make none if any member says so. */
 static bool network_failed;
 
 /** Results of tests of the network. BROKEN: a member has no group, or did not hear of one. */
 enum { PASSES_BROKEN, PASSES_NOTHING, PASSES_FRAMES, PASSES_BATCHES };
 
 /**
- * Longer Bcasts are left to the underlying component: more plain frames than these are slower than
- * a tree where no rate limits the link; longer batches were not measured.
+ * Longer Bcasts are left to the underlying component: more plain frames than this are slower than a
+ * tree if no rate limits the link; longer batches were not measured.
  */
 #define FRAMES_MOST 3
 #define BATCHES_MOST_BYTES (4u << 20)
@@ -136,7 +136,7 @@ static int vote_follow(const mca_coll_rawe_module_t *module, struct ompi_communi
     return MPI_SUCCESS == status && knows ? receive_int(verdict, 0, comm) : status;
 }
 
-/** Return the time, to a few ms. */
+/** Return the time, accurate to a few ms. */
 static uint64_t coarse_time_ns(void)
 {
     struct timespec now;
@@ -203,7 +203,7 @@ static int compare_hosts(const void *one, const void *other)
     return a < b ? -1 : a > b;
 }
 
-/** Return what is known to pass between the leaders, in frames of this length. */
+/** Return which multicast is known to pass between the leaders, in frames of this length. */
 static int known_to_pass(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                          uint32_t payload_bytes)
 {
@@ -245,7 +245,7 @@ void mca_coll_rawe_forget_network(void)
     proven.count = 0;
 }
 
-/** Enter the group. module->group stays NULL if a member is unreachable, or when out of memory. */
+/** Enter the group. module->group stays NULL if a member is unreachable or when out of memory. */
 static void group_enter(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                         uint64_t id, const struct mca_btl_rawe_place *all, int self)
 {
@@ -319,11 +319,11 @@ static int find_out(mca_coll_rawe_module_t *module, struct ompi_communicator_t *
         const int known = known_to_pass(module, comm, common->payload_bytes);
         passes = NULL == module->group ? PASSES_BROKEN : MIN(known, best);
     }
-    /* Frames that arrive before a member has entered are lost: it would wait long, then ask. */
+    /* Frames that arrive before a member has entered are lost: it would wait long, then ask again. */
     int status =
         module->allreduce(&passes, all, 1, MPI_INT, MPI_MIN, comm, module->allreduce_module);
     const bool known = *all > PASSES_NOTHING;
-    /* All members know what decides about another try. */
+    /* All members have the same information, so they agree about another try. */
     for (bool again = !known; MPI_SUCCESS == status && PASSES_BROKEN != *all && again;) {
         passes = leads ? try_both(module, common, self) : PASSES_BATCHES;
         status =

@@ -2,14 +2,14 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The collectives, and the component: which communicators get a module. All members make the same
- * calls in the same order, and know the root of each, so a root's next message belongs to its next
+ * calls in the same order, and know the root of each. So a root's next message belongs to its next
  * call, and needs no number.
  *
- * All ranks must choose alike, but a rank knows only its own handles: other ranks may use other
- * handles for a type of the same signature, or for an operation that they declare not to commute.
- * So only MPI's own operations qualify for reductions. They commute, take only MPI's own types, and
- * are the same in all ranks of a call. A part of a Scatter or Allgather has the same length in all
- * ranks.
+ * All ranks must make the same choice, but a rank knows only its own handles: other ranks may use
+ * other handles for a type with the same signature, or for an operation that they declare
+ * non-commutative. So only MPI's own operations qualify for reductions. They commute, accept only
+ * MPI's own types, and are the same in all ranks of a call. A part of a Scatter or Allgather has
+ * the same length in all ranks.
  */
 #include "coll_rawe.h"
 
@@ -37,7 +37,7 @@
 /** Calls before a group is formed, because it costs its members about as much as these. */
 #define COUNTED 8u
 
-/** Leave the group. The other members leave it after the same message. */
+/** Leave the group. The other members leave after the same message. */
 static void end_group(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm)
 {
     MCA_COLL_RAWE_SAY(comm, "a member hears no multicast any more");
@@ -98,8 +98,8 @@ static int transfer_packed(mca_coll_rawe_module_t *module, void *buffer, int cou
 }
 
 /**
- * Return true if a call that could use multicast does. All members pass the same `could`; they
- * agree on a group in the call that makes it worthwhile, whose error is `*status`.
+ * Return true if a call that could use multicast does so. All members pass the same `could`; they
+ * agree on a group in the call that makes one worthwhile. `*status` is the error of that.
  */
 static bool multicast_chosen(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                              bool could, int *status)
@@ -178,15 +178,15 @@ static int bcast(void *buffer, int count, struct ompi_datatype_t *datatype, int 
 /*
  * ---- MPI_Barrier, MPI_Allreduce, MPI_Reduce_scatter ----
  *
- * The ranks of each host reduce their contributions, each leader sends a message to rank 0, which
- * sends the result to all in one multicast frame. The order is fixed, so the result is bitwise the
- * same in all ranks and runs.
+ * The ranks on each host reduce their contributions, and each leader sends a message to rank 0,
+ * which sends the result to all in one multicast frame. The order is fixed, so the result is
+ * bitwise identical in all ranks and runs.
  */
 
 /** Maximum number of hosts: rank 0 receives a frame from each. More have not been measured. */
 #define HOSTS_MAX 16
 
-/** Minimum members of a Barrier: with fewer, Open MPI's also goes to rank 0 and back, as fast. */
+/** Minimum members of a Barrier: with fewer, Open MPI's also goes via rank 0, and is as fast. */
 #define BARRIER_MEMBERS_MIN 8
 
 /** Maximum contribution of a member: at 1 Gb/s, rank 0 receives sixteen of them in 40 us. */
@@ -241,7 +241,7 @@ static bool is_mpis_own(struct ompi_op_t *op)
     return found;
 }
 
-/** Return the elements' bytes in memory if the call can use multicast, else 0. */
+/** Return the elements' bytes in memory if the call can use multicast, otherwise 0. */
 static size_t plain_bytes(size_t count, const struct ompi_datatype_t *datatype,
                           struct ompi_op_t *op)
 {
@@ -251,13 +251,13 @@ static size_t plain_bytes(size_t count, const struct ompi_datatype_t *datatype,
     return is_mpis_own(op) && ompi_datatype_is_predefined(datatype) ? (size_t)extent * count : 0;
 }
 
-/** Get the result to all ranks, if this call uses multicast: `*done`. */
+/** Deliver the result to all ranks if this call uses multicast, and set `*done` accordingly. */
 static int try_allreduce(mca_coll_rawe_module_t *module, const void *send, void *receive,
                          size_t elements, struct ompi_datatype_t *datatype, struct ompi_op_t *op,
                          struct ompi_communicator_t *comm, bool *done)
 {
     const size_t bytes = plain_bytes(elements, datatype, op);
-    const int count = (int)elements; /* it fits, because it is little */
+    const int count = (int)elements; /* small enough to fit */
 
     int status;
 
@@ -279,7 +279,7 @@ static int allreduce(const void *send, void *receive, int count, struct ompi_dat
                                                              comm, module->allreduce_module);
 }
 
-/** Allreduce `whole` elements; this rank takes `count` behind the first `before`. */
+/** Allreduce `whole` elements; this rank takes `count` after the first `before`. */
 static int try_reduce_scatter(mca_coll_rawe_module_t *module, const void *send, void *receive,
                               size_t before, int count, size_t whole,
                               struct ompi_datatype_t *datatype, struct ompi_op_t *op,
@@ -337,15 +337,15 @@ static int reduce_scatter_block(const void *send, void *receive, int count,
 /*
  * ---- MPI_Scatter, MPI_Allgather ----
  *
- * One multicast has all parts of a Scatter of little data; each leader takes its own, and sends
- * those of the other ranks on its host. The underlying component gathers the parts of an Allgather
- * in rank 0, which multicasts them.
+ * A single multicast contains all parts of a small Scatter; each leader takes its own part, and
+ * sends the other ranks on its host theirs. The underlying component gathers the parts of an
+ * Allgather in rank 0, which multicasts them.
  */
 
 /** Minimum members: with fewer, a frame to each, or Open MPI's Allgather, is as fast. */
 #define MEMBERS_MIN 8
 
-/** Maximum of all parts together: one frame at MTU 1500; doc/experiments/multicast.md says why. */
+/** Limit on all parts together: one frame at MTU 1500; doc/experiments/multicast.md says why. */
 #define SCATTERED_BYTES_MAX 1468
 #define GATHERED_BYTES_MAX 8192
 
@@ -361,7 +361,7 @@ static bool parts_chosen(mca_coll_rawe_module_t *module, struct ompi_communicato
                             status);
 }
 
-/** As leader, take part in the multicast of all parts; send the host's other ranks theirs. */
+/** As a leader, take part in the multicast of all parts; send the host's other ranks theirs. */
 static int lead_scatter(mca_coll_rawe_module_t *module, char *whole, int part_bytes, int root,
                         struct ompi_communicator_t *comm)
 {
@@ -528,7 +528,7 @@ static const struct mca_btl_rawe_offer *current_offer(void)
     return NULL;
 }
 
-/** coll_module_enable: lower priorities are already installed. It must not communicate. */
+/** coll_module_enable, which must not communicate. Lower priorities are already installed. */
 static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
 {
     mca_coll_rawe_module_t *module = (mca_coll_rawe_module_t *)base;
@@ -546,7 +546,7 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     return NULL != beneath->coll_reduce_local ? OMPI_SUCCESS : OMPI_ERROR;
 }
 
-/** Return a module in all processes, or in none, except those whose BTL publishes no part. */
+/** Return a module in all processes or in none, except in those whose BTL does not take part. */
 static mca_coll_base_module_t *comm_query(struct ompi_communicator_t *comm, int *priority_out)
 {
     const struct mca_btl_rawe_offer *offer = current_offer();

@@ -3,8 +3,8 @@
  *
  * The hosts of a communicator, and the trees along which its ranks pass PML messages. The lowest
  * rank on each host is its leader; the leaders are the group. A tree is flat for up to `radix`
- * ranks. A number's parent is the number with its last nonzero digit, in this base, replaced by 0.
- * So each subtree has consecutive numbers, as reducing in order requires. In base 8:
+ * ranks. A number's parent is found by replacing its last nonzero digit, in this base, with 0. So
+ * each subtree has consecutive numbers, as ordered reduction requires. In base 8:
  *
  *     0 - 1 to 7, 8, 16, ...      8 - 9 to 15      16 - 17 to 23
  *
@@ -27,7 +27,7 @@
 /** Radix within a host: sending one more message costs less than waiting for one more rank. */
 #define RADIX 8
 
-/** Return the place value of a number's last nonzero digit; for 0 one beyond all numbers. */
+/** Return the place value of a number's last nonzero digit; for 0, one beyond all numbers. */
 static int place_of(const mca_coll_rawe_tree_t *tree, int number)
 {
     int place = 1;

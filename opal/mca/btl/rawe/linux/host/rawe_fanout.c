@@ -26,7 +26,7 @@
 
 #include "../packet/rawe_helper.h"
 
-/** The kernel's list of open packet sockets, in the order of their creation. */
+/** Lists open packet sockets in order of creation. */
 #define ORDER_FILE "/proc/net/packet"
 #define ORDER_READS_MAX 8u
 

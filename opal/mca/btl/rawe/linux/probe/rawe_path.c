@@ -18,10 +18,10 @@
 #define ROUNDS_FULL_ALONE 4u
 
 /**
- * After this many rounds, in 930 ms, sizes that have not passed are too large. Each size is tried at
- * least 10 times: with one frame in ten lost each way, all fail once in 17 million times. If nothing
- * has passed, the responder may not have run, among many ranks on few cores: it has all sizes to
- * answer, and the full size is sent repeatedly.
+ * After this many rounds, in 930 ms, sizes that have not passed are too large. Each size is tried
+ * at least 10 times: with one frame in ten lost each way, all fail once in 17 million times. If
+ * nothing has passed, the responder may not have run, among many ranks on few cores: it has all
+ * sizes to answer, and the full size is sent repeatedly.
  */
 #define ROUNDS_MAX (ROUNDS_FULL_ALONE + 10u)
 

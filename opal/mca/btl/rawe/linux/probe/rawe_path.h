@@ -66,7 +66,7 @@ struct rawe_path_search {
     unsigned first;       /**< path that begins the pass, so that pacing starves none */
     unsigned scanned;     /**< paths handled in this pass */
     unsigned unknown;     /**< unresolved paths, without indirect checks */
-    uint64_t skipped_ns;  /**< total of our own long pauses; of the times, only wake_ns includes it */
+    uint64_t skipped_ns;  /**< total of our own long pauses; only wake_ns includes them */
     uint64_t now_ns;
     uint64_t refilled_ns;
     uint64_t deadline_ns;
@@ -81,7 +81,7 @@ struct rawe_path_ping {
 
 /**
  * Return how many PINGs a responder may send per pace interval, if its ring has `ring_frames` and
- * is drained at `frames_per_s`: each causes a PONG, and the peer, which also searches, sends a PING.
+ * is drained at `frames_per_s`: each causes a PONG, and the peer, also searching, sends a PING.
  */
 unsigned rawe_path_paced_pings(unsigned ring_frames, unsigned frames_per_s);
 

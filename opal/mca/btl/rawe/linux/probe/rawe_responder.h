@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The responder: a socket that answers PINGs while the process computes, served by a thread that
- * otherwise sleeps. For its own process, it finds out whether a peer can be reached, with what frame
- * size, and whether it is still alive. It never uses the engine.
+ * otherwise sleeps. For its own process, it finds out whether a peer can be reached, with what
+ * frame size, and whether it is still alive. It never uses the engine.
  */
 #ifndef RAWE_RESPONDER_H
 #define RAWE_RESPONDER_H
@@ -48,8 +48,8 @@ struct rawe_responder_duty {
      */
     bool (*serviced)(void *context);
     /**
-     * Called by the thread after rawe_responder_wake, when frames have arrived, including those that
-     * it listens for (`asked`: with a PROBE), and after the milliseconds that it returned; -1: never.
+     * Called by the thread after rawe_responder_wake, when frames have arrived, here or where it
+     * listens (`asked`: with a PROBE), and after the milliseconds that it returned; -1: no need.
      */
     int (*service)(void *context, bool asked);
     void *context;

@@ -110,7 +110,7 @@ struct rawe_carrier;
 
 /**
  * Called in the service thread with an interface's name, index, MAC and `up`: for every interface
- * initially, then after changes, and sometimes without one. Return false to be called again for all.
+ * initially, then after changes, and sometimes without one. Return false for another call for all.
  */
 typedef bool rawe_carrier_fn(void *context, const struct rawe_interface *interface);
 
