@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * coll/rawe: its module for a communicator, and how the members agree on a group (coll_rawe_agree.c).
+ * coll/rawe: a communicator's module, and how the members agree on a group (coll_rawe_agree.c).
  *
  * It performs MPI_Bcast with one multicast frame, or with batches, to one process per host, and
  * likewise MPI_Scatter, MPI_Barrier and the results of collectives with little data. Everything

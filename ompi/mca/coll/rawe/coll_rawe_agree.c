@@ -319,7 +319,7 @@ static int find_out(mca_coll_rawe_module_t *module, struct ompi_communicator_t *
         const int known = known_to_pass(module, comm, common->payload_bytes);
         passes = NULL == module->group ? PASSES_BROKEN : MIN(known, best);
     }
-    /* Frames that arrive before a member has entered are lost: it would wait long, then ask again. */
+    /* Frames that arrive before a member has entered are lost: it would wait long, then ask. */
     int status =
         module->allreduce(&passes, all, 1, MPI_INT, MPI_MIN, comm, module->allreduce_module);
     const bool known = *all > PASSES_NOTHING;
