@@ -52,7 +52,7 @@ static int rma_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_p
         bool self = procs[i] == opal_proc_local_get();
         mca_btl_base_endpoint_t *through = self ? NULL : mca_btl_rawe_endpoint_in_order(procs[i]);
         struct rma_endpoint *endpoint = NULL;
-            /* With shared memory, few accesses come here: the first one opens lo. */
+        /* With shared memory, few accesses come here: the first one opens lo. */
         if (self || NULL != through || mca_btl_rawe_contact_on_this_host(procs[i])) {
             endpoint = calloc(1, sizeof(*endpoint));
         }

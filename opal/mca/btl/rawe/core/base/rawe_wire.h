@@ -225,8 +225,7 @@ enum rawe_fragment_kind {
     RAWE_FRAGMENT_GET = 6,
     RAWE_FRAGMENT_ATOMIC = 7,
     RAWE_FRAGMENT_REPLY = 8,
-    RAWE_FRAGMENT_CONTROL =
-        9, /**< for the owner of the engine (rawe_callbacks.control) */
+    RAWE_FRAGMENT_CONTROL = 9, /**< for the owner of the engine (rawe_callbacks.control) */
 };
 
 struct rawe_fragment {
