@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-/** Report a violated invariant in the manner of the harness. */
+/** Report a violated invariant and end the program, each harness in its own way. */
 _Noreturn void net_fail(const char *invariant, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /** Allocate exactly `len_bytes`, so that a sanitizer sees reads beyond. Never returns NULL. */

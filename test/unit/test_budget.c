@@ -143,7 +143,7 @@ TEST(rawe_budget_arrived__on_a_slower_line_the_limit_is_that_of_its_rate)
     assert_true(rawe_budget_patience_ns(&budget) <= 10 * MS_NS);
 }
 
-/** Limits that fit the port cause no loss: the frames are lost elsewhere. */
+/** A limit within the port's buffer overfills no port, so the losses must occur elsewhere. */
 TEST(rawe_budget_arrived__no_limit_beyond_the_port_makes_the_line_seem_slow)
 {
     (void)come(100, 100);
@@ -215,7 +215,7 @@ TEST(rawe_budget_await_turn__the_one_that_had_its_turn_before_is_first)
     others = rawe_budget_others(&other, now_ns);
     assert_int_equal(others.count, 1);
     assert_false(others.first);
-    /* Others do not wait for a process that no longer checks. */
+    /* Others do not wait for a process that has stopped renewing its claim. */
     assert_int_equal(rawe_budget_others(&budget, now_ns + 2 * ROUND_NS).count, 0);
 }
 

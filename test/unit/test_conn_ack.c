@@ -131,7 +131,7 @@ TEST(rawe_conn_detect_losses__a_young_gap_is_not_resent)
     assert_int_equal(counters(0)->losses_overtaken, 1);
 }
 
-/** The peer computes, so its progress thread answers. */
+/** The peer is busy and acknowledges only when probed: the delay is its own, not the path's. */
 TEST(acknowledged__no_rtt_sample_from_a_peer_that_had_to_be_asked)
 {
     in_flight(0);

@@ -28,7 +28,7 @@ struct unit_options {
     uint32_t coalesce_from_frames;
     uint32_t batch_frames; /**< maximum per batch, on links that send batches */
 };
-/** Stop running nodes, and start both. */
+/** Stop the nodes if they are running, then start both with these options. */
 void unit_start_with(struct unit_options options);
 
 static inline struct rawe_engine *engine(unsigned node)

@@ -69,7 +69,7 @@ class Nas(Program):
         return f"{self.title} class {size}"
 
     def parts(self, ranks):
-        """Return the most ranks along an axis."""
+        """Return the largest number of ranks along an axis."""
         raise NotImplementedError
 
     def why_not(self, size, ranks):

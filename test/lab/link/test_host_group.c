@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Tests of rawe_host_group over a veth pair, in their own network namespace. Here, a host's
- * processes are objects of one process, which exchange the same messages.
+ * processes are objects within one process; they exchange the messages that real ones would.
  */
 #define _GNU_SOURCE
 #include <linux/if_packet.h>

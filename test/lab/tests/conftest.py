@@ -149,13 +149,13 @@ def show(result):
 
 
 def assert_clean_end(result):
-    """The run ended without being stopped and left no process."""
+    """The run ended by itself, before its timeout, and left no processes behind."""
     assert not result.timed_out, f"hung\n{show(result)}"
     assert not result.leftover, f"processes {result.leftover} stayed\n{show(result)}"
 
 
 def assert_success(result):
-    """The run succeeded, and left no process."""
+    """The run succeeded, and left no processes behind."""
     assert_clean_end(result)
     assert result.returncode == 0, show(result)
 
@@ -236,7 +236,7 @@ def assert_one_message(result, *words):
 
 
 def assert_failure(result):
-    """The job failed without being stopped, and left no process."""
+    """The job failed by itself, before its timeout, and left no processes behind."""
     assert_clean_end(result)
     assert result.returncode != 0, show(result)
 

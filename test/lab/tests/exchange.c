@@ -193,7 +193,7 @@ static _Noreturn void run_survivors(const int *all, const char *file, char **dyi
         survivors += !one_dies;
     }
     pass_both(all, ranks, rank, 0);
-    /* Connect the survivors now: none is introduced later. */
+    /* Connect the survivors now, so that no two of them make first contact after the deaths. */
     if (!dies) {
         pass_both(ring, survivors, place, 1);
     }

@@ -535,7 +535,7 @@ unsigned mca_btl_rawe_proc_deaths(void)
 bool mca_btl_rawe_proc_died(opal_process_name_t name)
 {
     if (0 == mca_btl_rawe_proc_deaths()) {
-        return false; /* the usual case, because this is called often */
+        return false; /* the usual case: this is called often, so do not lock */
     }
     pthread_mutex_lock(&records.lock);
     const struct record *record = record_find(name);

@@ -396,7 +396,7 @@ static inline size_t rawe_fragment_pad(size_t len_bytes)
 /** Most bytes of data in a batch. */
 #define RAWE_BATCH_BYTES_MAX 64512u
 
-/** Offsets in the batch header that the kernel filter and the link read. */
+/** Offsets of the batch header's fields that the kernel filter and the link access. */
 #define RAWE_BATCH_OFFSET_PORT 2u
 #define RAWE_BATCH_OFFSET_CHECKSUM 16u
 #define RAWE_BATCH_OFFSET_VERSION_TYPE 24u

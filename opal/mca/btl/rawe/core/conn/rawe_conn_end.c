@@ -64,7 +64,7 @@ void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header 
     }
 }
 
-/** Return true if the peer process has announced, on any connection, that it finalizes. */
+/** Return true if the peer process has announced, on any connection, that it is finalizing. */
 static bool peer_finalizing(const struct rawe_conn *conn)
 {
     return conn->end.state >= RAWE_END_PEER || rawe_route_finalizing(conn->path.preferred);

@@ -8,7 +8,7 @@
  * finalizes as well (doc/protocol.md, section 6). The states are TCP's before a connection is
  * closed (RFC 9293 section 3.3.2); an answered probe acknowledges the FIN:
  *
- *                           the peer says that it finalizes
+ *                           the peer says it is finalizing
  *        NONE (ESTABLISHED) ──────────────────────────────> PEER (CLOSE-WAIT)
  *             │ we finalize                                       │ we finalize
  *             v                                                   v
@@ -44,7 +44,7 @@
 enum rawe_end_event {
     RAWE_ON_FINALIZE,        /**< our process finalizes */
     RAWE_ON_ANSWER,          /**< the peer has answered a probe that said so */
-    RAWE_ON_PEER_FINALIZING, /**< the peer has said that it finalizes */
+    RAWE_ON_PEER_FINALIZING, /**< the peer has said that it is finalizing */
     RAWE_ON_NEW_LIFE,        /**< new id: the peer disowned the old one, and must be told again */
     RAWE_ON_FORGET_PEER,     /**< the peer is a new process, or we close */
 };

@@ -68,7 +68,7 @@ static inline void rawe_route_note_finalizing(struct rawe_route *preferred, bool
     preferred->finalizing = (uint16_t)(preferred->finalizing + (finalizing ? 1 : -1));
 }
 
-/** Return true if any connection to the process has heard that it finalizes. */
+/** Return true if any connection to the process has heard that it is finalizing. */
 bool rawe_route_finalizing(const struct rawe_route *preferred);
 
 /** Note that a connection preferring this route probes the process. */

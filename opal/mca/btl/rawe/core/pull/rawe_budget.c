@@ -34,7 +34,7 @@ static void put_value(_Atomic uint64_t *value, uint64_t to)
     atomic_store_explicit(value, to, memory_order_relaxed);
 }
 
-/** Return the limit for a busy link: half the port plus the data in transit, at most the port. */
+/** Return the limit for a busy link: half the buffer plus data in transit, at most all of it. */
 static uint64_t least_bytes(const struct rawe_budget *budget, uint64_t link_mbps)
 {
     const uint64_t bytes = budget->port_bytes / 2 + link_mbps * IN_TRANSIT_NS / 8000;

@@ -70,7 +70,8 @@ struct rawe_budget {
 
 /**
  * Initialize a limit. `port_bytes` is the switch port's buffer; 0: no limit. While the link is
- * busy, the limit is half the port plus the data in transit at the line's rate.
+ * busy, the limit is half that buffer plus the data in transit at the line's rate, or the whole
+ * buffer if that is less.
  */
 void rawe_budget_init(struct rawe_budget *budget, uint64_t port_bytes, struct rawe_line *line);
 /** Share the limit with the processes of this host, as number `index`. */
