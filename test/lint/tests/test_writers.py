@@ -98,8 +98,8 @@ def test_check__a_field_of_no_part_is_found(mutant):
 )
 def test_check_glue__a_second_writer_is_found(glue_mutant, text):
     body = f"static void mutant(void)\n{{\n    {text}\n}}\n"
-    problems = glue_mutant("btl_rawe_rma.c", "#include", body + "#include")
-    assert len(problems) == 1 and "btl_rawe_rma.c:4: changes" in problems[0], problems
+    problems = glue_mutant("btl_rawe_help.c", "#include", body + "#include")
+    assert len(problems) == 1 and "btl_rawe_help.c:4: changes" in problems[0], problems
 
 
 def test_check_glue__a_second_writer_of_a_collective_is_found(glue_mutant):
