@@ -1,12 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Connection table: finds the connection of a frame by the id that the frame carries.
+ * Connection table: finds a frame's connection by the id in the frame's header.
  *
  *   id:  31 ... 20 generation | 19 ... 0 index
  *
- * Each life of a connection has a new generation, so that late frames from an earlier life match
- * nothing. Generations, and hence ids, are never 0.
+ * A connection gets a new generation each time it is established, so that late frames from before
+ * match nothing. Generations, and hence ids, are never 0.
  */
 #ifndef RAWE_CONN_TABLE_H
 #define RAWE_CONN_TABLE_H
@@ -25,9 +25,9 @@ struct rawe_conn_entry {
 struct rawe_conn_table {
     struct rawe_conn_entry *entries; /**< by index */
     uint32_t size;
-    uint32_t full_below; /**< no entry with a lower index is free */
+    uint32_t full_below; /**< all entries below this index are in use */
     uint32_t migrated;   /**< connections that do not use their preferred route */
-    uint32_t generation; /**< entries used for the first time get the next one */
+    uint32_t generation; /**< an entry used for the first time gets the next one */
 };
 
 /** Add a connection. Returns its id; 0 when out of memory or if the table is full (2^20). */
@@ -47,7 +47,7 @@ static inline struct rawe_conn *rawe_conn_table_find(const struct rawe_conn_tabl
                                                                  : NULL;
 }
 
-/** Free the empty table. If it is filled again, late frames from before match nothing. */
+/** Free an empty table. Late frames match nothing even if the table is filled again. */
 void rawe_conn_table_free(struct rawe_conn_table *table);
 
 #endif

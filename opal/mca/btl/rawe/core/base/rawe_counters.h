@@ -1,15 +1,15 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Counters of an engine: one for each event in a frame's life, and for each reason to drop one. Add
- * counters only to this list. Also a histogram of times.
+ * An engine's counters: one for each event in a frame's life, and one for each reason to drop a
+ * frame. Add counters only to this list. Also defines a histogram of times.
  */
 #ifndef RAWE_COUNTERS_H
 #define RAWE_COUNTERS_H
 
 #include <stdint.h>
 
-/* frames_resent is at most the sum of losses_*: a late acknowledgement may save the resend. */
+/* frames_resent is at most the sum of losses_*: a late acknowledgement may make a resend unnecessary. */
 /* clang-format off */
 #define RAWE_COUNTER_LIST(X)                                                                      \
     X(messages_sent,        "messages handed to the engine")                                     \
@@ -87,7 +87,7 @@ struct rawe_histogram {
     uint64_t count[RAWE_HISTOGRAM_BUCKETS];
 };
 
-/** Return the bucket of a time. */
+/** Return the bucket that counts a time. */
 static inline unsigned rawe_histogram_bucket(uint64_t ns)
 {
     if (ns < 1u << RAWE_HISTOGRAM_FIRST_BITS) {

@@ -28,7 +28,7 @@ static void fill_table(void)
     __atomic_store_n(&table_filled, true, __ATOMIC_RELEASE);
 }
 
-/** For processors without the instruction: slicing by 8 (Kounavis and Berry, 2005). */
+/** For processors without a CRC32C instruction: slicing by 8 (Kounavis and Berry, 2005). */
 static uint32_t by_table(uint32_t crc, const uint8_t *bytes, size_t len_bytes)
 {
     if (!__atomic_load_n(&table_filled, __ATOMIC_ACQUIRE)) {
@@ -75,7 +75,7 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, c
 }
 
 /*
- * The instruction takes three cycles for 8 bytes, and each one depends on the previous one.
+ * The CRC32C instruction takes three cycles for 8 bytes, and each one depends on the previous one.
  * Therefore long data is folded (Gopal et al., "Fast CRC Computation for Generic Polynomials Using
  * PCLMULQDQ", Intel 2009): multiplying 16 bytes by x^n modulo the polynomial moves them forward
  * onto later bytes, without changing the remainder. Four lanes are independent of each other. The
@@ -99,7 +99,7 @@ FOLDING static inline lane load_lane(const uint8_t *bytes)
     return loaded;
 }
 
-/** Move a lane forward, by the distance that the constants stand for, onto `onto`. */
+/** Move a lane forward by the distance that the constants encode, and add it to `onto`. */
 FOLDING static inline lane fold_lane(lane from, lane constants, lane onto)
 {
     return __builtin_ia32_pclmulqdq128(from, constants, 0x00) ^

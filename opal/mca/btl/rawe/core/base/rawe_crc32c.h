@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * CRC32C (Castagnoli; RFC 3720 appendix B.4). Uses the processor's instruction, if there is one.
+ * CRC32C (Castagnoli; RFC 3720 appendix B.4). Uses the CRC32C instruction if available.
  */
 #ifndef RAWE_CRC32C_H
 #define RAWE_CRC32C_H

@@ -23,7 +23,7 @@ static inline void rawe_list_init(struct rawe_link *list)
     list->next = list->before = list;
 }
 
-/** Return the oldest element; NULL: empty list. */
+/** Return the oldest element, or NULL if the list is empty. */
 static inline struct rawe_link *rawe_list_first(const struct rawe_link *list)
 {
     return list->next != list ? list->next : NULL;
@@ -64,7 +64,7 @@ static inline void rawe_list_remove(struct rawe_link *link)
     }
 }
 
-/** Remove and return the oldest element; NULL: empty list. */
+/** Remove and return the oldest element. Returns NULL if the list is empty. */
 static inline struct rawe_link *rawe_list_take(struct rawe_link *list)
 {
     struct rawe_link *first = rawe_list_first(list);

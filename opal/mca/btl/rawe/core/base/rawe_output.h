@@ -17,7 +17,7 @@ struct rawe_bytes {
     size_t len_bytes;
 };
 
-/** Write to `out` the pieces of `len_bytes` bytes from `at_bytes` on. Returns how many. */
+/** Write to `out` the pieces of `len_bytes` bytes from `at_bytes` on. Returns their number. */
 static inline unsigned rawe_bytes_range(const struct rawe_bytes *pieces, unsigned count,
                                         uint64_t at_bytes, size_t len_bytes, struct rawe_bytes *out)
 {
@@ -78,24 +78,25 @@ struct rawe_sendqueue;
 /** Result of an operation, reported to its caller. */
 enum rawe_status {
     RAWE_STATUS_DONE = 0,
-    RAWE_STATUS_FAILED = -1,  /**< the connection failed or was closed before the peer had it all */
-    RAWE_STATUS_BUSY = -2,    /**< no room now; nothing was taken */
-    RAWE_STATUS_DROPPED = -3, /**< the process finalizes: only free memory, report nothing */
+    RAWE_STATUS_FAILED =
+        -1,                /**< the connection failed or was closed before the peer had all data */
+    RAWE_STATUS_BUSY = -2, /**< no room now; nothing was accepted */
+    RAWE_STATUS_DROPPED = -3, /**< the process is finalizing: only free memory, report nothing */
 };
 
 /** Data to send from the caller's memory. The caller owns it until `done`. */
 struct rawe_send {
     struct rawe_send *next;
-    /** The peer has all of it or, as `status` says, never will. May run inside the send call. */
+    /** The peer has all the data or, if `status` says so, never will. May run in the send call. */
     void (*done)(struct rawe_send *send, enum rawe_status status);
     /**
-     * All of it has been handed to the link, or copied to a frame, but not acknowledged. Not called
+     * All data has been handed to the link or copied to a frame, but is not acknowledged. Not called
      * after `done` or while the engine defers. NULL: no report.
      */
     void (*transmitted)(struct rawe_send *send, struct rawe_conn *conn);
     /**
      * For a PUT or REPLY in one piece: return a send for a part that uses another connection, and
-     * whose `done` is also called; or NULL. If this pointer is NULL, it must not be split.
+     * whose `done` is also called; or NULL. If this pointer is NULL, the send must not be split.
      */
     struct rawe_send *(*split)(struct rawe_send *send);
     struct rawe_bytes pieces[2];
@@ -114,10 +115,10 @@ struct rawe_send {
     uint64_t number; /**< message number (send/rawe_order.h); BUNDLE: its first one; record: 0 */
     uint64_t total_bytes;
     uint64_t framed_bytes;   /**< bytes put into frames */
-    uint32_t frames;         /**< frames in the window that refer to it */
+    uint32_t frames;         /**< frames in the window that refer to this send */
     uint32_t message_number; /**< valid if fragmented */
     bool fragmented;         /**< sent in PART fragments: too long for a frame, or ordered */
-    bool to_report;          /**< in the queue's list of reports */
+    bool to_report;          /**< in the queue's list of sends to report */
 };
 
 /** A list of sends, in order. All zero: empty. */

@@ -16,7 +16,7 @@ void rawe_pseudo_encode(uint8_t out[RAWE_PSEUDO_BYTES], const uint8_t addresses[
 }
 
 /*
- * Add 32-bit words in the processor's byte order. The order only affects that of the bytes in the
+ * Add 32-bit words in the processor's byte order. The order only affects the byte order of the
  * folded sum (RFC 1071 section 2). A 64-bit sum has room for 16 GiB.
  */
 uint64_t rawe_sum16_add(uint64_t sum, const void *bytes, size_t len_bytes)

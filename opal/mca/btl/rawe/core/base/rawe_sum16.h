@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The checksum of IPv4 and TCP, carried by the packets of batches: the one's-complement sum of
+ * The IPv4 and TCP checksum, carried by the packets of a batch: the one's-complement sum of
  * 16-bit words (RFC 1071).
  */
 #ifndef RAWE_SUM16_H
@@ -21,7 +21,7 @@ void rawe_pseudo_encode(uint8_t out[RAWE_PSEUDO_BYTES], const uint8_t addresses[
 /** Add a piece to a sum, which starts as 0. Only the last piece may have an odd length. */
 uint64_t rawe_sum16_add(uint64_t sum, const void *bytes, size_t len_bytes);
 
-/** Fold the sum of all pieces. Over data including its checksum, it is 0xFFFF if intact. */
+/** Fold the sum of all pieces. Returns 0xFFFF if the data, checksum included, is intact. */
 uint16_t rawe_sum16_fold(uint64_t sum);
 
 /** Return true if a TCP packet is intact; `head` begins with the TCP header. */

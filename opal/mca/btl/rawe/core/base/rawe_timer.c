@@ -67,7 +67,7 @@ void rawe_timer_cancel(struct rawe_timer_wheel *wheel, struct rawe_timer *timer)
     rawe_list_remove(&timer->link);
 }
 
-/** Insert timers again, relative to the current tick. */
+/** Reinsert timers, relative to the current tick. */
 static void insert_all(struct rawe_timer_wheel *wheel, struct rawe_link *timers)
 {
     struct rawe_timer *timer;
@@ -85,7 +85,7 @@ static void cascade_timers(struct rawe_timer_wheel *wheel, unsigned level)
     insert_all(wheel, &timers);
 }
 
-/** Advance the wheel to `tick` and insert all timers again, which is cheaper than stepping. */
+/** Advance the wheel to `tick` and reinsert all timers, which is cheaper than stepping. */
 static void jump_to_tick(struct rawe_timer_wheel *wheel, uint64_t tick)
 {
     struct rawe_link all;

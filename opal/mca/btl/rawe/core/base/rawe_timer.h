@@ -22,7 +22,7 @@
 
 struct rawe_timer;
 
-/** Called when the timer has expired. It is no longer armed, and may be armed again. */
+/** Called when a timer expires. The timer is no longer armed, and may be rearmed. */
 typedef void rawe_timer_fn(struct rawe_timer *timer, uint64_t now_ns);
 
 struct rawe_timer {
@@ -49,7 +49,7 @@ static inline bool rawe_timer_armed(const struct rawe_timer *timer)
 /** Arm a timer for `deadline_ns`, or move it there. It expires at or after that time. */
 void rawe_timer_arm(struct rawe_timer_wheel *wheel, struct rawe_timer *timer, uint64_t deadline_ns);
 
-/** Arm a timer unless it expires earlier: cheap. At expiry, the owner checks its real deadline. */
+/** Arm a timer, cheaply, unless it expires earlier: the owner then checks its real deadline. */
 static inline void rawe_timer_arm_by(struct rawe_timer_wheel *wheel, struct rawe_timer *timer,
                                      uint64_t deadline_ns)
 {
@@ -61,7 +61,7 @@ static inline void rawe_timer_arm_by(struct rawe_timer_wheel *wheel, struct rawe
 /** Disarm a timer. Does nothing if it is not armed. */
 void rawe_timer_cancel(struct rawe_timer_wheel *wheel, struct rawe_timer *timer);
 
-/** Call `expired` of every timer whose deadline has passed. A backward jump in time is ignored. */
+/** Call `expired` for every timer whose deadline has passed. Ignores backward jumps in time. */
 void rawe_timer_wheel_advance(struct rawe_timer_wheel *wheel, uint64_t now_ns);
 
 /** Return true if a tick has passed since the last advance, and a timer is armed. */

@@ -26,7 +26,7 @@ void rawe_eth_header_encode(uint8_t *out, const uint8_t to[RAWE_MAC_BYTES],
     rawe_put16(out + 2 * RAWE_MAC_BYTES, ethertype);
 }
 
-/** Check the first bytes of a header whose type may be from `first` to `end` - 1. */
+/** Check the first bytes of a header whose type must be from `first` to `end` - 1. */
 static inline enum rawe_decode_result decode_type(uint8_t version_type, uint8_t flags,
                                                   unsigned first, unsigned end,
                                                   unsigned known_flags)
@@ -92,7 +92,7 @@ void rawe_fragment_reread(struct rawe_fragment *fragment, const uint8_t *in)
     reread(fragment, in, rawe_fragment_header_bytes(in[0]));
 }
 
-/** Return true if the fragment is not a part, or lies within its message. */
+/** Return true if the fragment is not a PART, or lies within its message. */
 static bool part_fits(const struct rawe_fragment *fragment)
 {
     return rawe_fragment_header_bytes(fragment->kind) != RAWE_FRAGMENT_PART_BYTES ||
@@ -224,7 +224,7 @@ static enum rawe_decode_result locate(struct rawe_batch *batch, uint32_t total, 
     uint32_t first = batch->at_bytes / segment_bytes;
     uint32_t frames = ((uint32_t)data_bytes + segment_bytes - 1) / segment_bytes;
     batch->last = first + frames == total;
-    /* Only the last frame may be short. If others are, another device has cut the batch. */
+    /* Only the last frame may be short. Other short frames: another device cut the batch. */
     if (first + frames > total || (!batch->last && data_bytes % segment_bytes != 0)) {
         return RAWE_DECODE_LENGTH;
     }
@@ -403,7 +403,7 @@ bool rawe_group_shared_fits(const uint8_t *payload, uint32_t payload_bytes)
     return at_bytes == payload_bytes;
 }
 
-/** Return true if lengths fit the flags. Only an empty message has an empty payload. */
+/** Return true if the lengths match the flags. Only an empty message has an empty payload. */
 static bool group_lengths_fit(uint8_t flags, uint32_t payload_bytes, uint32_t total_bytes)
 {
     if ((flags & RAWE_GROUP_FLAG_SHARED) != 0) {

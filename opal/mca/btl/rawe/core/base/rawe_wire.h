@@ -24,7 +24,7 @@
 #define RAWE_MAC_BYTES 6u
 #define RAWE_ETH_HEADER_BYTES 14u
 
-/* Network byte order. Where inlined, byte-by-byte code takes three times as long with GCC 12. */
+/* Convert to network byte order. Byte by byte, inlined code takes three times as long (GCC 12). */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define RAWE_BIG_ENDIAN(bits, value) __builtin_bswap##bits(value)
 #else
@@ -67,7 +67,7 @@ void rawe_eth_header_encode(uint8_t *out, const uint8_t to[RAWE_MAC_BYTES],
                             const uint8_t from[RAWE_MAC_BYTES], uint16_t ethertype);
 
 /*
- * Frame header, after the Ethernet header (offsets count from there):
+ * Frame header, after the Ethernet header (offsets are relative to it):
  *
  *      0        1        2        3
  *  0 | version4 | flags  |   port of the receiver  |   byte 0: version << 4 | type
@@ -83,7 +83,7 @@ void rawe_eth_header_encode(uint8_t *out, const uint8_t to[RAWE_MAC_BYTES],
  */
 #define RAWE_HEADER_BYTES 24u
 
-/** Length of the checksum after the payload, not counted in it. PING, PONG: see rawe_ping. */
+/** Length of the checksum after the payload, not counted as payload. PING, PONG: see rawe_ping. */
 #define RAWE_CHECKSUM_BYTES 4u
 
 /** Frame bytes other than payload, without the Ethernet header. */
@@ -92,7 +92,7 @@ void rawe_eth_header_encode(uint8_t *out, const uint8_t to[RAWE_MAC_BYTES],
 /** Offset of the first payload byte from the start of the Ethernet header. */
 #define RAWE_PAYLOAD_OFFSET (RAWE_ETH_HEADER_BYTES + RAWE_HEADER_BYTES)
 
-/** Offsets in the frame header that the kernel filter reads. */
+/** Offsets of the frame-header fields that the kernel filter reads. */
 #define RAWE_OFFSET_VERSION_TYPE 0u
 #define RAWE_OFFSET_PORT 2u
 #define RAWE_OFFSET_KEY 4u
@@ -114,14 +114,14 @@ enum rawe_frame_type {
     RAWE_FRAME_CLOSE = 6,   /**< orderly end; no payload */
     RAWE_FRAME_PING = 7,    /**< to the responder; payload is rawe_ping, then padding */
     RAWE_FRAME_PONG = 8,    /**< the responder's answer: same payload, same length */
-    RAWE_FRAME_SLICE = 9,   /**< part of a sequenced frame that the path no longer carries;
+    RAWE_FRAME_SLICE = 9,   /**< part of a sequenced frame that is now too long for the path;
                                  payload is rawe_slice, then bytes of the frame's payload */
     RAWE_FRAME_TYPE_END
 };
 
 /** The sender wants an acknowledgement at once (end of a burst, window nearly full). */
 #define RAWE_FLAG_ACK_NOW 0x01u
-/** On CLOSE: the sender has given up the receiver, and accepts nothing from it any more. */
+/** On CLOSE: the sender has given up on the receiver, and accepts nothing from it any more. */
 #define RAWE_FLAG_GIVEN_UP 0x01u
 /** On ACK: the credit field answers the probe whose number is in the sequence field. */
 #define RAWE_FLAG_PROBE_ANSWER 0x02u
@@ -131,11 +131,11 @@ enum rawe_frame_type {
 #define RAWE_FLAG_RESENT 0x10u
 /** On ACK: there was no memory for received frames, so the credit is 0. */
 #define RAWE_FLAG_REFUSED 0x10u
-/** On ACK: since the last ACK, a frame has arrived that had already been accepted. */
+/** On ACK: a duplicate of an accepted frame has arrived since the last ACK. */
 #define RAWE_FLAG_DUPLICATE 0x20u
 /** On PONG: the process is making progress, so its engine sees arriving frames. */
 #define RAWE_FLAG_SERVICED 0x40u
-/** On ACK, PROBE, CONNECT, CLOSE: the process finalizes. It needs no more data and accepts none. */
+/** On ACK, PROBE, CONNECT, CLOSE: the process is finalizing; it needs and accepts no more data. */
 #define RAWE_FLAG_FINALIZING 0x40u
 /** On BULK: the sender has more to send. */
 #define RAWE_FLAG_MORE 0x40u
@@ -150,7 +150,7 @@ struct rawe_header {
     uint32_t sequence;
     uint32_t acknowledgement;
     uint16_t payload_bytes;
-    uint16_t credit; /**< frames that the sender allows in flight to itself */
+    uint16_t credit; /**< how many frames may be in flight to the sender */
 };
 
 /** Write the first eight bytes of a header. */
@@ -179,10 +179,10 @@ enum rawe_decode_result {
     RAWE_DECODE_SHORT,   /**< fewer bytes than the structure needs */
     RAWE_DECODE_VERSION, /**< unknown wire version */
     RAWE_DECODE_TYPE,    /**< unknown frame or fragment type, or unknown flags */
-    RAWE_DECODE_LENGTH,  /**< lengths that do not add up */
+    RAWE_DECODE_LENGTH,  /**< inconsistent lengths */
 };
 
-/** Read the header after an Ethernet header. RAWE_DECODE_OK: `len_bytes` includes the payload. */
+/** Read the header after an Ethernet header. On RAWE_DECODE_OK, `len_bytes` covers the payload. */
 enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uint8_t *in,
                                            size_t len_bytes);
 
@@ -316,7 +316,7 @@ enum rawe_refusal {
     RAWE_REFUSAL_OPERATION = 5, /**< unknown operation, or unknown width */
 };
 
-/** What an ATOMIC does to the word it names. The REPLY contains the previous value. */
+/** The operation of an ATOMIC on its target word. The REPLY contains the previous value. */
 enum rawe_atomic {
     RAWE_ATOMIC_ADD = 1,
     RAWE_ATOMIC_AND = 2,
@@ -361,7 +361,7 @@ static inline size_t rawe_fragment_pad(size_t len_bytes)
 
 /*
  * Batch header: consecutive frames of the bulk lane are sent as one packet that looks like a TCP
- * segment, because NICs can cut that and GRO merges it again (tcp_gso_segment, tcp_gro_receive).
+ * segment, which NICs can split and GRO merges again (tcp_gso_segment, tcp_gro_receive).
  * Both copy or compare the header, except for the sequence number, which counts bytes. So the
  * header describes the whole batch, each packet cut from it is self-contained, and packets of two
  * batches do not merge.
@@ -385,15 +385,15 @@ static inline size_t rawe_fragment_pad(size_t len_bytes)
  * 56 |                       | frames     |     0       |
  * 60 data ...
  *
- * Each frame of a batch carries `segment bytes` of data, except that the last may carry less. Other
- * types than BULK are single frames: the data is the payload, the fields after `sequence` are 0.
+ * Each frame of a batch carries `segment bytes` of data, except that the last may carry less. Types
+ * other than BULK are single frames: the data is the payload, the fields after `sequence` are 0.
  */
 #define RAWE_BATCH_HEADER_BYTES 60u
 
-/** Most frames in a batch. */
+/** Maximum number of frames in a batch. */
 #define RAWE_BATCH_FRAMES_MAX 64u
 
-/** Most bytes of data in a batch. */
+/** Maximum number of data bytes in a batch. */
 #define RAWE_BATCH_BYTES_MAX 64512u
 
 /** Offsets of the batch header's fields that the kernel filter and the link access. */
@@ -406,9 +406,9 @@ static inline size_t rawe_fragment_pad(size_t len_bytes)
 
 /** A batch to send, or the part of one that a packet carries. */
 struct rawe_batch {
-    struct rawe_header header;     /**< its sequence is that of the first frame */
+    struct rawe_header header;     /**< `sequence` is that of the first frame */
     struct rawe_fragment fragment; /**< BULK: all frames together, as one fragment */
-    uint32_t at_bytes;             /**< offset in the batch; 0: a whole one */
+    uint32_t at_bytes;             /**< offset in the batch; 0: a whole batch */
     uint16_t segment_bytes;        /**< BULK: data of each frame except the batch's last */
     uint8_t frames;
     bool last; /**< decode only: includes the last frame of the batch */
@@ -425,7 +425,7 @@ enum rawe_decode_result rawe_batch_decode(struct rawe_batch *batch, const uint8_
                                           size_t len_bytes, size_t data_bytes);
 
 /*
- * SLICE payload: part of a sequenced frame's payload, and which part it is. The frame header is the
+ * SLICE payload: part of a sequenced frame's payload, and its position. The frame header is the
  * whole frame's, except for type and length.
  *
  *  0 | offset 16 | length of the whole payload 16 | type of the frame 8 | 0 24 |
@@ -474,7 +474,7 @@ struct rawe_connect {
     uint32_t connection_id; /**< the receiver puts it into its frames */
     uint32_t key;
     uint16_t port;
-    /** CONNECT: the intended interface, from 1. 0, and always in PROBE: where the frame arrives. */
+    /** CONNECT: the intended interface, from 1. 0, and always in PROBE: the receiving interface. */
     uint8_t choice;
     uint8_t lane;               /**< which connection between the two processes */
     uint32_t payload_max_bytes; /**< RAWE_PAYLOAD_LEAST_BYTES to UINT16_MAX */
@@ -488,8 +488,8 @@ enum rawe_decode_result rawe_connect_decode(struct rawe_connect *connect, const 
 /*
  * PING payload. The rest of the frame, up to the length under test, is zero. PONG returns it
  * unchanged and with the same length, so that one exchange tests a size in both directions. A PING
- * to an address that no switch has learned is flooded. So responders have ports and keys of their
- * own, and no PING or PONG contains a session key.
+ * to an address that no switch has learned is flooded. So responders have their own ports and
+ * keys, and no PING or PONG contains a session key.
  *
  *  0 | responder's key to answer to 32 | responder's port 16 | 0 16 |
  *  8 | token 64 (meaningful to the sender only) |
@@ -507,8 +507,8 @@ enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *
                                          size_t len_bytes);
 
 /*
- * Frames of a group: messages multicast from one member, the root, to all others. The type tells
- * their header from a frame header; connections refuse it.
+ * Frames of a group: messages multicast from one member, the root, to all others. The type
+ * distinguishes their header from a frame header; connections reject it.
  *
  *      0        1        2        3
  *  0 | version4 | flags  |  member that sends it   |   byte 0: version << 4 | type
@@ -517,11 +517,11 @@ enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *
  * 12 |                sequence                   |
  * 16 |         length of the message             |
  * 20 |  payload bytes      |          0          |
- * 24 | payload, then the CRC32C of all before it
+ * 24 | payload, then the CRC32C of all preceding bytes
  *
  * A root numbers its frames consecutively. Each carries the next part of a message; the next
  * message starts in a new frame. A SHARED frame instead contains whole messages, each after its
- * 16-bit length; the header's message length is then that of the payload.
+ * 16-bit length; the header's message length is then the payload's length.
  */
 #define RAWE_GROUP_HEADER_BYTES 24u
 
@@ -554,9 +554,9 @@ enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *
 /** Used in place of rawe_frame_type. */
 enum { RAWE_GROUP_DATA = 10 };
 
-/** All members acknowledge along the tree once they have this frame and all before it. */
+/** All members acknowledge along the tree once they have all frames up to this one. */
 #define RAWE_GROUP_FLAG_ASK 0x01u
-/** The group's last message: its members communicate without it afterwards. */
+/** The group's last message: its members communicate without the group afterwards. */
 #define RAWE_GROUP_FLAG_LAST 0x02u
 /** The payload consists of whole messages, each after its length. */
 #define RAWE_GROUP_FLAG_SHARED 0x20u
@@ -614,10 +614,10 @@ enum rawe_decode_result rawe_group_batch_decode(struct rawe_group_header *header
 
 enum rawe_group_control_type {
     RAWE_GROUP_ACK =
-        1, /**< to the parent in the root's tree: the sender's subtree has all before `sequence` */
+        1, /**< to the parent in the root's tree: the sender's subtree has all frames before it */
     RAWE_GROUP_NACK = 2,   /**< to the root: these frames are missing */
-    RAWE_GROUP_STATUS = 3, /**< the root has sent all before `sequence`: acknowledge, and pass on */
-    RAWE_GROUP_REPAIR = 4, /**< from the root: a piece of a frame; flags are the frame's */
+    RAWE_GROUP_STATUS = 3, /**< the root has sent all before `sequence`: acknowledge, and forward */
+    RAWE_GROUP_REPAIR = 4, /**< from the root: a piece of a frame, with the frame's flags */
     RAWE_GROUP_WAIT = 5,   /**< to the root: the sender is waiting for its next frame */
     RAWE_GROUP_CONTROL_END
 };
@@ -625,9 +625,9 @@ enum rawe_group_control_type {
 /** On STATUS: request missing frames again. */
 #define RAWE_GROUP_FLAG_AGAIN 0x01u
 
-/** Payload bytes of a frame in one REPAIR, which fits any path. */
+/** Payload bytes in one REPAIR, which fits any path. */
 #define RAWE_GROUP_PIECE_BYTES 384u
-/** Limit on the pieces of a frame, and on the payload that they make up. */
+/** Limits on the number of pieces of a frame, and on its payload. */
 #define RAWE_GROUP_PIECES_MAX 64u
 #define RAWE_GROUP_PAYLOAD_MAX (RAWE_GROUP_PIECE_BYTES * RAWE_GROUP_PIECES_MAX)
 
@@ -680,7 +680,7 @@ static inline bool rawe_sequence_before(uint32_t a, uint32_t b)
     return (int32_t)(a - b) < 0;
 }
 
-/** Most frames in flight on a connection; the SACK block (RAWE_SACK_BYTES_MAX) covers it. */
+/** Maximum number of frames in flight on a connection; a SACK block covers all of them. */
 #define RAWE_WINDOW_FRAMES_MAX 1024u
 
 /** Fragmented messages that a sender may have in progress on a connection; a power of two. */

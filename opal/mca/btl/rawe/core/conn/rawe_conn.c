@@ -104,7 +104,7 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
     rawe_conn_complete_ended(conn, abandoned, data_lost || abandoned != NULL);
 }
 
-/** Send CONNECT or a probe at once. It shows our address, and the answer reports what arrived. */
+/** Send CONNECT or a probe at once. It reveals our address; the answer reports what arrived. */
 static void ask_at_once(struct rawe_conn *conn, uint64_t now_ns)
 {
     if (conn->handshake.state == RAWE_CONN_CONNECTING) {
@@ -148,7 +148,7 @@ void rawe_conn_readdress(struct rawe_conn *conn, uint64_t now_ns)
     rawe_conn_path_use(conn, conn->path.route);
     if (may_ask_peer(conn)) {
         rawe_liveness_migrate(&conn->path.liveness, conn->engine->deferral->active, now_ns);
-        /* Probe until the peer answers, even if it owes nothing. */
+        /* Probe until the peer answers, even if no acknowledgement is due. */
         (void)rawe_liveness_ask_idle(&conn->path.liveness, true);
         ask_at_once(conn, now_ns);
     }
@@ -187,7 +187,7 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
     /* A peer that grants no credit is alive and is sent nothing, so it is not stalled. */
     bool sends = !rawe_sendwin_empty(window) && conn->tx.peer_credit != 0;
     unsigned sendings = sends ? window->oldest->sendings : 0;
-    /* A finalizing engine defers until its end; rawe_conn_finalized decides when it gives up. */
+    /* A finalizing engine defers to the end; rawe_conn_finalized decides when to give up. */
     bool absent = engine->deferral->active && !engine->finalizing;
     uint64_t stalled_ns =
         rawe_liveness_stalled_ns(&conn->path.liveness, window->una, sendings, absent, now_ns);
@@ -207,7 +207,7 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
     return true;
 }
 
-/** Probe the peer, suspect it, or give it up. False: given up, and perhaps already closed. */
+/** Probe, suspect or give up on the peer. False: given up on; `conn` may already be closed. */
 static bool ask_peer(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
@@ -266,7 +266,7 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
         owed = conn->handshake.state == RAWE_CONN_CONNECTING || !rawe_conn_idle(conn) ||
                conn->tx.wants_credit || idle_asked;
         if (!owed) {
-            rawe_liveness_heard(&conn->path.liveness); /* it owes no answer, so it is not silent */
+            rawe_liveness_heard(&conn->path.liveness); /* no answer is due: not silent */
         }
     }
     if (owed && !ask_peer(conn, now_ns)) {
@@ -276,7 +276,7 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
     rawe_conn_arm_idle(conn);
 }
 
-/** Send the acknowledgement that is due. Returns false if the link is full: it stays due. */
+/** Send the acknowledgement that is due. Returns false if the link is full: the ACK stays due. */
 static bool flush_ack(struct rawe_conn *conn)
 {
     struct rawe_recvwin *window = &conn->rx.window;

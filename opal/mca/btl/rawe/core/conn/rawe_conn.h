@@ -10,8 +10,8 @@
 #include "rawe_conn_state.h"
 
 /**
- * Open an IDLE connection, without sending anything. It uses the route `preferred`, which must
- * outlive it, unless that is down. Returns NULL when out of memory.
+ * Open an IDLE connection, without sending anything. It uses the route `preferred`, unless that
+ * is down; the route must outlive the connection. Returns NULL when out of memory.
  */
 struct rawe_conn *rawe_conn_open(struct rawe_route *preferred, unsigned lane,
                                  struct rawe_peer *peer, void *owner);
@@ -22,7 +22,7 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
 
 /**
  * Migrate to another route (modeled on RFC 9000 section 9). Ids and windows stay. Unacknowledged
- * frames are resent once a probe over the new route shows that they are lost.
+ * frames are resent once a probe over the new route shows that they were lost.
  */
 void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns);
 

@@ -13,7 +13,7 @@
 
 /* ---- losses ---- */
 
-/** Context of one search for losses. */
+/** Context of a search for losses. */
 struct search {
     struct rawe_conn *conn;
     bool validating; /**< a lost validation frame is no sign of congestion */
@@ -77,10 +77,10 @@ void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
 struct acknowledgement {
     const struct rawe_header *header;
     bool is_ack;             /**< carried by an ACK frame */
-    bool answers;            /**< it answers a probe... */
+    bool answers;            /**< answers a probe... */
     bool answers_plain;      /**< ... that did not take the path of batches */
     uint64_t probe_ns;       /**< when the answered probe was sent; 0: none, or not remembered */
-    struct rawe_ack ack;     /**< what it says about our frames */
+    struct rawe_ack ack;     /**< what it reports about our frames */
     struct rawe_sends sends; /**< the sends that it completes */
 };
 
@@ -94,7 +94,7 @@ static void send_more(struct rawe_conn *conn, uint64_t now_ns)
     }
 }
 
-/** Take the credit in an acknowledgement, and note which probe it answers. */
+/** Apply the credit in an acknowledgement, and note which probe it answers. */
 static void note_answer(struct rawe_conn *conn, struct acknowledgement *acked, uint64_t now_ns)
 {
     const struct rawe_header *header = acked->header;
@@ -118,7 +118,7 @@ static void apply_ack(struct rawe_conn *conn, struct acknowledgement *acked, con
     acked->ack = (struct rawe_ack){
         /* Other frames carry no SACK, so they do not report everything that has arrived. */
         .evidence = acked->is_ack,
-        /* Not limited by credit, nor is half the window free (RFC 7661 section 4.2). */
+        /* Credit is not the limit, and half the window is in use (RFC 7661 section 4.2). */
         .limited = conn->tx.cc.window < conn->tx.peer_credit &&
                    rawe_cc_is_used(&conn->tx.cc, window->in_flight),
         .minimum_rtt_ns = conn->tx.rtt.minimum_ns,
@@ -141,7 +141,7 @@ static void apply_ack(struct rawe_conn *conn, struct acknowledgement *acked, con
     conn->path.route->arrived += acked->ack.arrived;
 }
 
-/** Update liveness of the peer and of batches, the round-trip time, and the congestion window. */
+/** Update the liveness of peer and batches, the round-trip time, and the congestion window. */
 static void measure_path(struct rawe_conn *conn, struct acknowledgement *acked, uint64_t now_ns)
 {
     struct rawe_ack *ack = &acked->ack;

@@ -15,7 +15,7 @@
 void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
                             const uint8_t *sack, size_t sack_bytes, uint64_t now_ns);
 
-/** Look for frames whose reordering window has passed. */
+/** Declare frames lost whose reordering window has passed. */
 void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns);
 
 #endif

@@ -15,14 +15,14 @@
 /** Batches do not pass if validation frames were sent this many times and none arrived. */
 #define VALIDATIONS_MAX 3u
 
-/** Transmissions of a frame in a batch before it is sent alone. */
+/** Number of times that a batch is sent as such; afterwards, its frames are sent one by one. */
 #define SENDINGS_AS_BATCH 2u
 
 /** Consecutive batches lost whole, twice each, before the connection falls back to plain frames. */
 #define BATCHES_LOST_MAX 3u
 
 /**
- * Each probe is sent twice, as a plain frame and the way batches are. An answer to the plain one
+ * Each probe is sent twice, as a plain frame and in batch format. An answer to the plain one
  * does not prove that a late batch is lost. But if only plain probes are answered repeatedly,
  * batches no longer pass: a bond hashes them to another link, or a filter was installed. Eight in a
  * row are not chance losses, and no batch is delayed that long.
@@ -30,13 +30,13 @@
 #define PLAIN_ANSWERS_MAX 8u
 #define PLAIN_ANSWERS_NS 4000000ull
 
-/** One frame would not show whether packets of several frames pass; two are enough. */
+/** A single frame would not show whether packets with several frames pass; two do. */
 #define VALIDATION_FRAMES 2u
 
 /** This many frames are sent before validation: a few short messages need not wait for it. */
 #define UNVALIDATED_FRAMES 8u
 
-/** Delay before retrying validation. Doubles, unless batches had passed for RETRY_MOST_NS. */
+/** Delay before retrying validation. It doubles unless batches had passed for RETRY_MOST_NS. */
 #define RETRY_LEAST_NS 100000000ull
 #define RETRY_MOST_NS 10000000000ull
 #define RETRY_FAILURES_MAX 8u
@@ -123,7 +123,7 @@ static uint64_t since_verdict_ns(const struct rawe_conn *conn)
     return conn->engine->now_ns - conn->path.batch_verdict_ns;
 }
 
-/** Stop sending batches, because they do not pass. Unacknowledged ones become plain frames. */
+/** Stop sending batches, which do not pass. Unacknowledged batches become plain frames. */
 static void withdraw_batches(struct rawe_conn *conn)
 {
     if (conn->path.batch == RAWE_BATCH_VALID && since_verdict_ns(conn) >= RETRY_MOST_NS) {
@@ -161,7 +161,7 @@ void rawe_conn_batch_move(struct rawe_conn *conn)
 {
     if (conn->path.batch != RAWE_BATCH_UNVALIDATED) {
         conn->path.batch = can_batch(conn) ? RAWE_BATCH_MIGRATED : RAWE_BATCH_INVALID;
-        conn->path.batches_lost = conn->path.batch_failures = 0; /* the new route may carry them */
+        conn->path.batches_lost = conn->path.batch_failures = 0; /* the new route may differ */
     }
 }
 
@@ -230,7 +230,7 @@ void rawe_conn_batch_validate(struct rawe_conn *conn)
 {
     if (!needs_verdict(conn) || !can_batch(conn) || conn->handshake.state != RAWE_CONN_OPEN ||
         conn->tx.queue.first == NULL || !rawe_sendwin_empty(&conn->tx.window) ||
-        conn->tx.window.held != NULL || /* came first, so it must be numbered first */
+        conn->tx.window.held != NULL || /* queued first, so it must be numbered first */
         (conn->path.batch == RAWE_BATCH_UNVALIDATED && has_sent_little(conn))) {
         return;
     }
@@ -254,7 +254,7 @@ void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe 
     const struct rawe_sendwin *window = &conn->tx.window; /* contains validation frames only */
     bool some_arrived = lost != NULL && rawe_sendwin_used(window) - window->sacked < lost->segments;
     if (rawe_sendwin_empty(window) || some_arrived) {
-        /* Even if other frames were lost, the path carries batches. */
+        /* The path carries batches, even if some frames were lost. */
         conn->path.batch = RAWE_BATCH_VALID;
         conn->path.batch_verdict_ns = conn->engine->now_ns;
         conn->engine->counters.validations_passed++;
@@ -295,7 +295,7 @@ static bool transmit_frames(struct rawe_conn *conn, struct rawe_txframe *frame, 
 /** A batch lost this many times was lost on the path, not refused for lack of memory. */
 #define REFUSALS_MOST 8u
 
-/** Return true if no frame of a batch ever arrived. After several, only single frames are sent. */
+/** Return true if no frame of a batch ever arrived. After several, send only single frames. */
 static bool was_lost_whole(const struct rawe_txframe *frame)
 {
     return frame->segments != 1 && frame->arrived == 0 &&
@@ -338,11 +338,11 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
 }
 
 /*
- * Slices carry frames that were numbered before the path was found to carry less, or no batches.
+ * Slices carry frames that were numbered before the path turned out to carry less, or no batches.
  * The frames keep their numbers. A segment that fits is sent as a plain frame; a longer one is sent
  * in slices, in order, and the receiver accepts the frame when it is complete. This is rare and
- * brief, so it is simple: a connection reassembles one frame at a time, and loses the whole frame
- * if a slice is out of order. If the link accepts only some slices of a frame, the next call
+ * brief, so it is kept simple: a connection reassembles one frame at a time, and loses the whole
+ * frame if a slice is out of order. If the link accepts only some slices of a frame, the next call
  * continues with the others, because a frame may have more slices than the link's queue can hold.
  */
 
@@ -438,13 +438,13 @@ bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *fram
  * bulk lane are copied into one fragmented message, as MESSAGE fragments.
  */
 
-/** Limit on bundles in use by all connections: 16 MiB. Beyond it, messages are sent one by one. */
+/** Limit on bundles in use by all connections: 16 MiB. Beyond it, messages are sent singly. */
 #define BUNDLES_MAX 256u
 
 struct bundle {
     struct rawe_send send;
     struct rawe_engine *engine;
-    struct rawe_send *messages; /**< its messages; NULL once they are complete */
+    struct rawe_send *messages; /**< the bundled messages; NULL once complete */
     uint8_t content[];
 };
 

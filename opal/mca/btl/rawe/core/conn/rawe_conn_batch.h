@@ -25,7 +25,7 @@ uint32_t rawe_conn_batch_data_bytes(const struct rawe_conn *conn, uint64_t left,
 bool rawe_conn_batch_exceeds(const struct rawe_conn *conn, uint32_t room);
 /**
  * Return true if the window would cut a batch short. Then wait for the acknowledgement that makes
- * room for all of it, because a short batch costs as much as a full one (TCP's silly window
+ * room for the whole batch, because a short batch costs as much as a full one (TCP's silly window
  * syndrome, RFC 1122 section 4.2.3.4).
  */
 static inline bool rawe_conn_batch_cut_short(const struct rawe_conn *conn, uint32_t room)
@@ -37,18 +37,18 @@ static inline bool rawe_conn_batch_cut_short(const struct rawe_conn *conn, uint3
 /** Turn `frame` into a batch: write the fragment's header into it and set its lengths. */
 void rawe_conn_batch_describe(struct rawe_conn *conn, struct rawe_txframe *frame,
                               const struct rawe_fragment *fragment);
-/** Start a new life of the connection: batches are unvalidated again. */
+/** Mark batches as unvalidated, because the connection is starting anew. */
 void rawe_conn_batch_reset(struct rawe_conn *conn);
-/** Cancel a validation in progress, because it will not be answered. */
+/** Cancel a validation in progress, which the peer will not answer. */
 void rawe_conn_batch_cancel(struct rawe_conn_path *path);
 /** A plain probe was answered, with no new acknowledgement: check that batches still pass. */
 void rawe_conn_batch_unheard(struct rawe_conn *conn, uint64_t now_ns);
-/** A packet that was sent the way batches are has arrived. */
+/** Note the arrival of a packet that was sent in batch format. */
 static inline void rawe_conn_batch_heard(struct rawe_conn_path *path)
 {
     path->plain_answers = 0;
 }
-/** All of a frame in the window has arrived; it is about to be released. */
+/** Note that a frame in the window has fully arrived. It is about to be released. */
 static inline void rawe_conn_batch_arrived(struct rawe_conn_path *path,
                                            const struct rawe_txframe *frame)
 {
@@ -62,7 +62,7 @@ void rawe_conn_batch_move(struct rawe_conn *conn);
 const uint8_t *rawe_conn_batch_pattern(void);
 /** Put validation frames into the empty window if this connection has yet to validate batches. */
 void rawe_conn_batch_validate(struct rawe_conn *conn);
-/** Put a one-byte frame with MORE set into the window if that is empty and allows one frame. */
+/** Put a one-byte frame with MORE set into the window, if that is empty and allows one frame. */
 void rawe_conn_batch_announce(struct rawe_conn *conn);
 /** Return true if new frames must wait for a validation that is in progress or due. */
 bool rawe_conn_batch_awaits_validation(const struct rawe_conn *conn);
@@ -74,7 +74,7 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
 
 /* ---- frames that have become too long for the path ---- */
 
-/** Return true if the path no longer carries the frame, or its batch, which then needs slices. */
+/** Return true if the frame needs slices: the path no longer carries it, or its batch. */
 static inline bool rawe_conn_needs_slices(const struct rawe_conn *conn,
                                           const struct rawe_txframe *frame)
 {
@@ -89,7 +89,7 @@ bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *fram
 
 /* ---- bundles: short queued messages sent as one ---- */
 
-/** Initialize the pool of bundle buffers. All are returned to it once the sends are complete. */
+/** Initialize the pool of bundle buffers. All buffers are returned once their sends complete. */
 void rawe_conn_bundle_pool_init(struct rawe_buffer_pool *pool);
 
 /** Longest message in a bundle: bundling fewer than three messages is not worth the copy. */

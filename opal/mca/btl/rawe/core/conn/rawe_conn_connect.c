@@ -45,11 +45,11 @@ void rawe_conn_reset(struct rawe_conn *conn)
     rawe_recvwin_reset(&conn->rx.window, first);
     begin_path(conn);
     rawe_liveness_reset(&conn->path.liveness);
-    /* Keep complete messages, which are still here if the deferral was full. */
+    /* Keep complete messages that are still here because the deferral was full. */
     rawe_deferral_keep_fragmented(conn->engine->deferral, conn, &conn->rx.reassembly,
                                   &conn->engine->reassembly_buffers, true);
     rawe_reassembly_clear(&conn->rx.reassembly, &conn->engine->reassembly_buffers, first);
-    rawe_sliced_free(&conn->rx.sliced); /* its number belongs to the old life */
+    rawe_sliced_free(&conn->rx.sliced); /* its number belongs to the old connection id */
 }
 
 void rawe_conn_renew(struct rawe_conn *conn, bool restart)
@@ -61,7 +61,7 @@ void rawe_conn_renew(struct rawe_conn *conn, bool restart)
     rawe_conn_reset(conn);
 }
 
-/** Write a CONNECT (`engine` is the preferred route's) or PROBE payload (the route's in use). */
+/** Write a CONNECT payload (`engine`: of the preferred route) or a PROBE payload (of the route). */
 static void write_identity(const struct rawe_conn *conn, const struct rawe_engine *engine,
                            uint8_t choice, uint8_t payload[RAWE_CONNECT_BYTES])
 {
@@ -85,7 +85,7 @@ bool rawe_conn_send_probe(struct rawe_conn *conn)
     uint8_t payload[RAWE_CONNECT_BYTES];
     write_identity(conn, conn->path.via, 0, payload);
     if (conn->path.batch == RAWE_BATCH_VALID && conn->tx.window.in_flight != 0) {
-        /* Also send a plain probe: only that reaches the responder, which wakes the peer. */
+        /* Also send a plain probe: only a plain one reaches the responder, which wakes the peer. */
         rawe_conn_transmit_control(conn, RAWE_FRAME_PROBE, 0, RAWE_PROBE_PLAIN, payload,
                                    sizeof(payload));
     }
@@ -114,7 +114,7 @@ void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns)
 {
     rawe_handshake_enter(&conn->handshake, RAWE_CONN_CONNECTING);
     rawe_conn_send_connect(conn);
-    /* CONNECT tells the peer that there is something to send. */
+    /* CONNECT tells the peer that we have something to send. */
     rawe_conn_report_more(&conn->tx, conn->lane == RAWE_LANE_BULK && conn->tx.queue.first != NULL);
     rawe_liveness_connecting(&conn->path.liveness, now_ns);
     rawe_conn_arm(conn);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The life of a connection: handshake, probes, reopening.
+ * Opening, probing and reopening a connection.
  */
 #ifndef RAWE_CONN_CONNECT_H
 #define RAWE_CONN_CONNECT_H
@@ -16,7 +16,7 @@
 void rawe_conn_forget_path(struct rawe_conn *conn, bool was_dead);
 /** Initialize the sending and receiving state of a connection that has sent nothing yet. */
 void rawe_conn_reset(struct rawe_conn *conn);
-/** Begin a new life under a new id; `restart`: and incarnation. The window must be empty. */
+/** Start anew under a new id and, if `restart`, incarnation. The window must be empty. */
 void rawe_conn_renew(struct rawe_conn *conn, bool restart);
 /** Send a tail-loss probe. Returns false if the link is full. */
 bool rawe_conn_send_probe(struct rawe_conn *conn);

@@ -5,13 +5,13 @@
 #include "rawe_conn_connect.h"
 #include "rawe_conn_tx.h"
 
-/** A finalizing peer counts as gone after this silence; probes are far more frequent. */
+/** A finalizing peer counts as gone after this long a silence; probes are far more frequent. */
 #define GONE_NS 1000000000ull
 
 /** After this time without an answer, we believe that the peer has ended the connection. */
 #define DISOWNED_NS 1000000000ull
 
-/** Longest wait in MPI_Finalize for a peer that makes no progress, if peers are never given up. */
+/** Longest wait in MPI_Finalize for a peer that makes no progress, if there is no peer timeout. */
 #define PATIENCE_NS 30000000000ull
 
 /** While our process runs, rawe_conn_finalized is called at least this often. */
@@ -127,7 +127,7 @@ void rawe_conn_fail(struct rawe_conn *conn, enum rawe_failure failure, uint64_t 
     rawe_conn_owe_nothing(conn);
     engine->counters.peers_lost++;
     struct rawe_send *abandoned = rawe_conn_abandon(conn, true);
-    /* The connection exists until its owner closes it, but its credit goes to others. */
+    /* The connection exists until its owner closes it, but its credit goes to other connections. */
     rawe_conn_reset(conn);
     rawe_conn_end_step(conn, RAWE_ON_NEW_LIFE);
     rawe_credit_close(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
@@ -272,7 +272,7 @@ enum rawe_finalized rawe_conn_finalized(struct rawe_conn *conn, enum rawe_needs 
     bool drained = rawe_conn_drained(conn);
     note_passed(conn, now_ns);
     bool silent = end->silent_ns >= GONE_NS;
-    /* Consult the other connections to the peer only if this one cannot tell. */
+    /* Consult the other connections to the peer only if this one does not know. */
     bool unneeded = needs == RAWE_NEEDS_NONE || end->state >= RAWE_END_PEER ||
                     ((unheard || silent || end->lost) && peer_finalizing(conn));
     enum rawe_finalized ended =

@@ -1,11 +1,11 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * How a connection ends: by MPI_Finalize, by a CLOSE, or because one side gives up the other.
+ * How a connection ends: by MPI_Finalize, by a CLOSE, or because one side gives up on the other.
  *
  * A finalizing process says so in each control frame, because a peer may still be waiting for its
- * data or sending to it. It leaves once the peer has acknowledged all data and has been told, or
- * finalizes as well (doc/protocol.md, section 6). The states are TCP's before a connection is
+ * data or sending to it. It exits once the peer has acknowledged all data and has been told, or
+ * is finalizing as well (doc/protocol.md, section 6). The states are TCP's before a connection is
  * closed (RFC 9293 section 3.3.2); an answered probe acknowledges the FIN:
  *
  *                           the peer says it is finalizing
@@ -33,8 +33,8 @@
  *
  * Any other frame from the peer leads back to DISOWNED_NOT.
  * The edges on the right are taken after the peer has answered no probe for a second; from ENDED,
- * at once if nothing is in flight or both finalize. A silent or stuck peer is also given up
- * (FAILED), unless it finalizes: then it has left, and needs none of our sends.
+ * at once if nothing is in flight or both finalize. A silent or stuck peer also fails the
+ * connection, unless it is finalizing: then it has exited, and needs none of our sends.
  */
 #ifndef RAWE_CONN_END_H
 #define RAWE_CONN_END_H
@@ -42,29 +42,29 @@
 #include "rawe_conn_state.h"
 
 enum rawe_end_event {
-    RAWE_ON_FINALIZE,        /**< our process finalizes */
-    RAWE_ON_ANSWER,          /**< the peer has answered a probe that said so */
+    RAWE_ON_FINALIZE,        /**< our process starts to finalize */
+    RAWE_ON_ANSWER,          /**< the peer has answered a probe that announced this */
     RAWE_ON_PEER_FINALIZING, /**< the peer has said that it is finalizing */
     RAWE_ON_NEW_LIFE,        /**< new id: the peer disowned the old one, and must be told again */
     RAWE_ON_FORGET_PEER,     /**< the peer is a new process, or we close */
 };
 
-/** Take the edge for this event in the drawing. Without such an edge, the state stays. */
+/** Follow the edge for this event in the diagram above, if there is one. */
 void rawe_conn_end_step(struct rawe_conn *conn, enum rawe_end_event event);
 
-/** Note from a control frame whether the peer finalizes, and whether it knows that we do. */
+/** Note from a control frame if the peer is finalizing, and if it knows that we are. */
 void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header *header);
 
-/** The peer has sent something, so it had not ended the connection at that time. */
+/** Note that the peer has sent a frame, so it had not ended the connection at that time. */
 static inline void rawe_conn_note_owned(struct rawe_conn_end *end)
 {
     end->disowned = RAWE_DISOWNED_NOT;
 }
 
 /**
- * The peer disowns the connection or, with `given_up`, has given us up. Returns true if we believe
- * that. Then data in flight has failed, unless the peer finalizes; and after `given_up`, which is
- * not believed while the owner is away, the owner may have closed the connection.
+ * The peer disowns the connection or, with `given_up`, has given up on us. Returns true if we
+ * believe that. Data in flight has then failed, unless the peer is finalizing; and after
+ * `given_up`, which is not believed while the owner is away, the owner may have closed `conn`.
  */
 bool rawe_conn_disowned(struct rawe_conn *conn, bool given_up, uint64_t now_ns);
 
@@ -78,17 +78,17 @@ void rawe_conn_send_close(struct rawe_conn *conn);
 /** Tell the peer's connection that ours has failed. */
 void rawe_conn_send_given_up(struct rawe_conn *conn, uint32_t peer_id);
 
-/** On a failed connection, answer a PROBE: the peer that we gave up is alive and must be told. */
+/** Answer a PROBE on a failed connection: the peer we gave up on is alive and must be told. */
 void rawe_conn_answer_failed(struct rawe_conn *conn, const struct rawe_header *header,
                              const uint8_t *payload);
 
 enum rawe_failure {
     RAWE_FAILURE_SILENT,    /**< the peer was silent or stuck for too long: tell the owner */
-    RAWE_FAILURE_RENOUNCED, /**< the owner has given up the process: tell the peer */
-    RAWE_FAILURE_GIVEN_UP,  /**< the peer has given us up: tell the owner */
+    RAWE_FAILURE_RENOUNCED, /**< the owner has given up on the process: tell the peer */
+    RAWE_FAILURE_GIVEN_UP,  /**< the peer has given up on us: tell the owner */
 };
 
-/** The connection ends: owe no acknowledgement, and expect no more frames. */
+/** Cancel the acknowledgement owed, and expect no more frames: the connection is ending. */
 void rawe_conn_owe_nothing(struct rawe_conn *conn);
 /** Fail the connection and its sends for good. The owner may close it in the callback. */
 void rawe_conn_fail(struct rawe_conn *conn, enum rawe_failure failure, uint64_t silent_ns);
@@ -104,16 +104,16 @@ void rawe_conn_report_loss(struct rawe_conn *conn);
 
 /** What a peer still needs when our process finalizes, as far as the owner knows. */
 enum rawe_needs {
-    RAWE_NEEDS_ALL,  /**< our data, and the notice that we finalize: it may send to us */
+    RAWE_NEEDS_ALL,  /**< our data, and notice that we are finalizing: it may send to us */
     RAWE_NEEDS_DATA, /**< our data */
-    RAWE_NEEDS_NONE, /**< nothing: it finalizes as well, and has received whatever it waited for */
+    RAWE_NEEDS_NONE, /**< nothing: it is finalizing as well, and has received all it waited for */
 };
 
 /** Whether a connection of a finalizing engine may be closed. The worst case comes last. */
 enum rawe_finalized {
     RAWE_FINALIZED_DONE, /**< yes */
     RAWE_FINALIZED_LOST, /**< yes, but the peer may need data that it has not acknowledged */
-    RAWE_FINALIZED_NOT,  /**< no: the peer may need something from us, or does not know yet */
+    RAWE_FINALIZED_NOT,  /**< no: the peer may need something from us, or has not been told */
 };
 
 /**

@@ -8,7 +8,7 @@
 
 /* ---- routes ---- */
 
-/** Set `predicted`, which tells whether frames of both directions take the preferred route. */
+/** Set `predicted`, which tells whether frames in both directions take the preferred route. */
 static void predict_route(struct rawe_conn *conn)
 {
     bool preferred =
@@ -119,7 +119,7 @@ bool rawe_conn_transmit_sealed(struct rawe_engine *via, uint8_t *buffer,
     return via->output.transmit(via->output.context, &view, 1) == 1;
 }
 
-/** Transmit a control frame the way batches are sent. */
+/** Transmit a control frame in batch format, as data is sent. */
 static bool transmit_like_data(struct rawe_conn *conn, const struct rawe_header *header,
                                const uint8_t *payload)
 {
@@ -138,7 +138,7 @@ static bool transmit_like_data(struct rawe_conn *conn, const struct rawe_header 
     return output->transmit(output->context, &packet, 0);
 }
 
-/** Address a control frame, to the peer's route if it `answers` one. Returns the engine to use. */
+/** Address a control frame; one that `answers` uses the request's route. Returns the engine. */
 static struct rawe_engine *address_frame(const struct rawe_conn *conn, bool answers,
                                          uint8_t eth_header[RAWE_ETH_HEADER_BYTES],
                                          struct rawe_header *header)
@@ -171,7 +171,7 @@ bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t typ
         .payload_bytes = (uint16_t)payload_bytes,
         .credit = rawe_conn_advertise(conn),
     };
-    /* A probe for what arrived takes the data's path; one for credit may not fit there. */
+    /* A probe that asks what arrived takes the data's path; one for credit may not fit there. */
     bool like_data =
         type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN && conn->tx.window.in_flight != 0;
     bool answers = type == RAWE_FRAME_ACK || (flags & RAWE_FLAG_REPLY) != 0;
@@ -204,7 +204,7 @@ static uint64_t probe_interval_ns(const struct rawe_conn *conn)
     return rawe_liveness_interval_ns(&conn->path.liveness);
 }
 
-/** A target inside MPI begins to reply sooner than this; one that computes must be woken soon. */
+/** A target inside MPI starts replying sooner; a target that is computing must be woken soon. */
 #define FIRST_QUESTION_PART 4u /* of probe_least_ns */
 
 static uint64_t first_question_ns(const struct rawe_conn *conn)
@@ -243,7 +243,7 @@ uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn)
         return asked_ns + limits->probe_least_ns;
     }
     if (progress_ns != 0) {
-        /* The peer may have left MPI. Double the interval, because it may also be busy. */
+        /* The peer may have left MPI. Double the interval, in case the peer is only busy. */
         uint64_t waited_ns = asked_ns > progress_ns ? 2 * (asked_ns - progress_ns) : 0;
         uint64_t least_ns = probe_interval_ns(conn);
         waited_ns = waited_ns > least_ns ? waited_ns : least_ns;
@@ -253,7 +253,7 @@ uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn)
     if (interval_ns == 0) {
         return 0;
     }
-    /* One idle probe per process is enough: the connection that sends it notices a death. */
+    /* One idle probe per process is enough: the connection that sends it notices a dead peer. */
     uint64_t newest_ns = rawe_route_asked_ns(conn->path.preferred);
     return (newest_ns > asked_ns ? newest_ns : asked_ns) + interval_ns;
 }

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The path of a connection: the address and port for its frames, and their maximum length. While
- * the preferred route is down, it uses another. Each end chooses its own route, accepts frames from
- * any, and answers over the route of the request.
+ * the preferred route is down, the connection uses another. Each end chooses its own route, accepts
+ * frames from any route, and answers over the route of the request.
  */
 #ifndef RAWE_CONN_PATH_H
 #define RAWE_CONN_PATH_H
@@ -16,13 +16,13 @@
 void rawe_conn_path_open(struct rawe_conn *conn, struct rawe_route *preferred);
 /** Address frames to the far end of this route from now on. */
 void rawe_conn_path_use(struct rawe_conn *conn, struct rawe_route *route);
-/** Answer over this route, because the peer's request arrived there and others may not reach it. */
+/** Answer over this route: the peer's request arrived there, and other routes may not work. */
 void rawe_conn_path_asked(struct rawe_conn *conn, struct rawe_route *route);
 /** Return the longest payload that the preferred route carries and both ends accept. */
 uint32_t rawe_conn_preferred_payload_bytes(const struct rawe_conn *conn);
 /**
- * A route to the process now carries less, but at least RAWE_PAYLOAD_LEAST_BYTES. New frames fit
- * both the route in use and the preferred one; longer ones that are lost are resent in slices.
+ * Adapt to a route that now carries less, but at least RAWE_PAYLOAD_LEAST_BYTES. New frames fit
+ * both the route in use and the preferred one; lost longer frames are resent in slices.
  */
 void rawe_conn_path_fit(struct rawe_conn *conn);
 /** Set the longest payload that the peer accepts. */
@@ -55,7 +55,7 @@ static inline bool *rawe_conn_link_full(const struct rawe_conn *conn)
  * noticed.
  */
 void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
-/** The link has refused a data frame. Other connections need not try before the next flush. */
+/** Note that the link refused a data frame: other connections need not try before the flush. */
 void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
 /** Add header and checksum to a frame whose payload is in `buffer`. Returns its length. */
 size_t rawe_frame_seal(uint8_t *buffer, const struct rawe_header *header);
@@ -63,7 +63,7 @@ size_t rawe_frame_seal(uint8_t *buffer, const struct rawe_header *header);
 bool rawe_conn_transmit_sealed(struct rawe_engine *via, uint8_t *buffer,
                                const struct rawe_header *header);
 
-/** Number of a probe that is not sent the way data is: its answer is no evidence of loss. */
+/** Number of a probe that is not sent like data, so its answer is no evidence of loss. */
 #define RAWE_PROBE_PLAIN 0u
 /** Send a control frame to the peer's connection `peer_id`. Returns false if the link is full. */
 bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t type, uint8_t flags,
@@ -84,8 +84,8 @@ void rawe_conn_arm(struct rawe_conn *conn);
 /** Slow path of rawe_conn_idle_deadline_ns. */
 uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn);
 /**
- * Return when to probe a peer that owes no acknowledgement: to get a reply, because we finalize, or
- * because it seems to have ended the connection; 0: never.
+ * Return when to probe a peer that owes no acknowledgement: to get a reply, because we are
+ * finalizing, or because it seems to have ended the connection; 0: never.
  */
 static inline uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn)
 {
@@ -96,13 +96,13 @@ static inline uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn)
 }
 /** Arm the timer for the idle deadline, after it has expired or for the first time. */
 void rawe_conn_arm_idle(struct rawe_conn *conn);
-/** An operation begins now: arm the timer for the first probe of its target. */
+/** Arm the timer for the first probe of the target of an operation that starts now. */
 void rawe_conn_await_reply(struct rawe_conn *conn, uint64_t now_ns);
 /** Plan a probe one interval from now, unless an earlier one is planned. */
 void rawe_conn_plan_probe(struct rawe_conn *conn, uint64_t now_ns);
-/** Frames have been transmitted: plan the probe for their acknowledgement. */
+/** Plan the probe for the acknowledgement of frames just transmitted. */
 void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns);
-/** The probe timer has expired: recompute the deadline, which newer frames did not postpone. */
+/** Recompute the probe deadline, which newer frames did not postpone. The timer has expired. */
 void rawe_conn_correct_probe(struct rawe_conn *conn, uint64_t now_ns);
 
 #endif

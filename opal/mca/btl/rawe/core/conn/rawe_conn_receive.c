@@ -16,8 +16,8 @@
 #include "rawe_conn_send.h"
 
 /*
- * Delayed acknowledgements. Data carries nearly all of them in time, and all wait equally long. So
- * they share a timer and a list ordered by deadline; one that was carried stays in the list.
+ * Delayed acknowledgements. Data frames carry nearly all of them in time, and all have the same
+ * delay. So they share a timer and a list in deadline order, which keeps those already carried.
  */
 
 static void append_owing(struct rawe_conn *conn)
@@ -28,7 +28,7 @@ static void append_owing(struct rawe_conn *conn)
     rawe_timer_arm_by(&engine->timers, &engine->owing_timer, conn->rx.window.ack_deadline_ns);
 }
 
-/** Return the connection with the earliest deadline; NULL: none. */
+/** Return the connection with the earliest deadline, or NULL. */
 static struct rawe_conn *first_owing(const struct rawe_engine *engine)
 {
     struct rawe_link *first = rawe_list_first(&engine->owing);
@@ -182,9 +182,9 @@ struct arrival {
     uint32_t frames;
     bool ack_now;
     bool resent;
-    bool more;           /**< the sender has more */
+    bool more;           /**< the sender has more to send */
     uint32_t wire_bytes; /**< total length on the wire */
-    uint64_t arrived_ns; /**< at this host; 0: not read yet */
+    uint64_t arrived_ns; /**< at this host; 0: clock not read yet */
     unsigned requests;   /**< GET and ATOMIC: each needs a reply */
     const struct rawe_fragment
         *fragment;           /**< first fragment of a plain frame, or the batch's only one */
@@ -252,7 +252,7 @@ static void note_bulk(struct rawe_conn *conn, const struct arrival *arrival, uin
     struct rawe_pull *pull = &conn->path.into->pull;
     uint64_t arrived_ns = arrival->arrived_ns;
     if (arrived_ns == 0) {
-        /* Read the clocks only if necessary, because that takes 0.1 microseconds. */
+        /* Read the clocks only if necessary, because reading takes 0.1 microseconds. */
         arrived_ns = arrival->more || pull->grants.senders != 0
                          ? rawe_engine_arrival_ns(conn->engine)
                          : now_ns;
@@ -260,7 +260,7 @@ static void note_bulk(struct rawe_conn *conn, const struct arrival *arrival, uin
     rawe_grants_arrived(&pull->grants, &conn->rx.grant, arrival->sequence, arrival->frames,
                         arrival->more, now_ns > arrived_ns ? now_ns - arrived_ns : 0, now_ns);
     if (pull->grants.budget.port_bytes != 0) { /* otherwise nothing needs the rate */
-        /* Frames resent over another route were lost with the old one, not in this port. */
+        /* Frames resent over another route were lost on the old route, not in this port. */
         bool lost = arrival->resent && conn->path.predicted != NULL;
         rawe_line_arrived(&pull->line, arrival->wire_bytes, arrival->frames,
                           lost ? arrival->frames : 0, arrived_ns);
@@ -323,7 +323,7 @@ static void drop_known(struct rawe_conn *conn, uint32_t sequence, uint64_t now_n
     rawe_conn_owe_ack(conn, true, now_ns); /* the first acknowledgement may have been lost */
 }
 
-/** Count the requests in a frame. False: it has several fragments, and not all are records. */
+/** Count the requests in a frame. False: it has several fragments that are not all records. */
 static bool check_records(struct arrival *arrival)
 {
     struct rawe_fragment fragment = *arrival->fragment;
@@ -431,7 +431,7 @@ static inline bool accept_header(struct rawe_conn *conn, const struct rawe_heade
         return true;
     }
     if (rawe_sequence_before(conn->tx.window.next, header->acknowledgement)) {
-        engine->counters.dropped_ack++; /* it acknowledges unsent frames: ignore all of it */
+        engine->counters.dropped_ack++; /* it acknowledges unsent frames: ignore the whole frame */
         return false;
     }
     /* If the peer sent this before it disowned the connection, the next PROBE will show it. */
@@ -481,7 +481,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         }
         rawe_credit_note_probe(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
         if (conn->lane == RAWE_LANE_BULK && conn->rx.window.unacked_frames == 0) {
-            /* All frames received are acknowledged: others were lost, or it waits for credit. */
+            /* We have acknowledged all we received: frames were lost, or the peer awaits credit. */
             rawe_grants_expect(&conn->path.into->pull.grants, &conn->rx.grant, now_ns);
         }
         rawe_grants_probed(&conn->path.into->pull.grants, now_ns);

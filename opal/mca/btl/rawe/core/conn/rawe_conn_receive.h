@@ -16,7 +16,7 @@ void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns);
 void rawe_conn_report_credit(struct rawe_conn *conn);
 /** Remove the oldest entry of a deferral, which must not be empty, and deliver it. */
 void rawe_conn_deliver_first(struct rawe_deferral *deferral);
-/** Memory is free again: keep fragments that waited, and tell the peer if any were refused. */
+/** Keep fragments that waited for memory, and tell the peer if any were refused. */
 void rawe_conn_admit(struct rawe_conn *conn);
 /** Process a frame for this connection, except CONNECT. The header is decoded. */
 void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,

@@ -34,7 +34,7 @@ static struct rawe_served *served_of(struct rawe_link *link)
 
 /* ---- initiator ---- */
 
-/** rawe_send.done of each part of an operation, and of its completion. */
+/** rawe_send.done for each part of an operation, and for its completion. */
 static void part_done(struct rawe_send *send, enum rawe_status status)
 {
     struct rawe_operation_part *part = (struct rawe_operation_part *)(void *)send;
@@ -48,7 +48,7 @@ static void part_done(struct rawe_send *send, enum rawe_status status)
     if (status != RAWE_STATUS_DONE) {
         operation->status = status;
         if (part == &operation->request && operation->table != NULL) {
-            rawe_operation_remove(operation); /* no reply will come */
+            rawe_operation_remove(operation); /* no reply will arrive */
             operation->parts--;
         }
     }
@@ -260,7 +260,7 @@ bool rawe_conn_send_control(struct rawe_conn *conn, uint64_t channel, const uint
 bool rawe_conn_serve_reserve(struct rawe_engine *engine, unsigned count)
 {
     struct rawe_serving *serving = &engine->serving;
-    /* Some may be reserved: a callback during one frame may receive another frame with requests. */
+    /* Some may be reserved: while a frame is processed, a callback may receive more requests. */
     while (serving->free_count < serving->reserved + count) {
         struct rawe_served *served = serving->count < SERVED_MAX ? malloc(sizeof(*served)) : NULL;
         if (served == NULL) {
@@ -376,13 +376,13 @@ static void reply(struct rawe_conn *conn, const struct rawe_request *request,
     }
 }
 
-/** Return the connection that has, or last had, the reply in its queue. */
+/** Return the connection whose queue contains, or last contained, the reply. */
 static struct rawe_conn *conn_of(const struct rawe_served *served)
 {
     return RAWE_OWNER(served->send.queue, struct rawe_conn, tx.queue);
 }
 
-/** The memory is deregistered: turn a reply that has no frame in the window into a refusal. */
+/** Turn a reply with no frame in the window into a refusal: its memory is being deregistered. */
 static void refuse_reply(struct rawe_served *served)
 {
     struct rawe_send *send = &served->send;
@@ -393,7 +393,7 @@ static void refuse_reply(struct rawe_served *served)
     served->refers = false;
 }
 
-/** The memory is deregistered: truncate the reply. Tells the initiator, unless out of memory. */
+/** Truncate a reply whose memory is being deregistered. Notifies the initiator if possible. */
 static void cut_reply(struct rawe_served *served)
 {
     struct rawe_send *send = &served->send;

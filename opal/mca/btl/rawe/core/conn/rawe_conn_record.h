@@ -22,7 +22,7 @@ bool rawe_conn_send_control(struct rawe_conn *conn, uint64_t channel, const uint
 /** Reserve replies to `count` requests, for rawe_conn_perform. Returns false when out of memory. */
 bool rawe_conn_serve_reserve(struct rawe_engine *engine, unsigned count);
 
-/** Return where the data of a REPLY goes; NULL: nowhere. */
+/** Return where to store the data of a REPLY, or NULL. */
 uint8_t *rawe_conn_place_reply(const struct rawe_conn *conn, const struct rawe_fragment *fragment);
 
 /** Process one record of an accepted frame. */
@@ -33,7 +33,7 @@ void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragm
 #define RAWE_HANDLE_ANY UINT32_MAX
 
 /**
- * A handle's memory is about to be freed: let no reply refer to it. Unsent and unacknowledged
+ * Detach all replies from a handle's memory, which is about to be freed. Unsent and unacknowledged
  * replies become refusals; an initiator that already has the data drops those as duplicates.
  */
 void rawe_conn_serve_forget(struct rawe_engine *engine, uint32_t handle_index);

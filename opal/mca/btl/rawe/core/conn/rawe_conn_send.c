@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Send path, from a message, PUT or other record to the link. Short ones are copied into a frame,
- * which is sent at once or held back for others to join it. Longer ones are queued, and become
- * frames of the window as room allows. Frames are transmitted and retransmitted from the window.
+ * which is sent at once or held back so that others can join it. Longer ones are queued, and enter
+ * the window as frames once there is room. The window transmits and retransmits frames.
  */
 #include "rawe_conn_send.h"
 
@@ -21,7 +21,7 @@
  * nothing is held back: the first messages of a burst are sent at once.
  */
 
-/** Copy one more message or record into a frame; it fits. */
+/** Copy another message or record, which must fit, into a frame. */
 static inline void copy_fragment(struct rawe_txframe *frame, const struct rawe_fragment *fragment,
                                  const void *first, size_t first_bytes, const void *second,
                                  size_t second_bytes)
@@ -42,8 +42,8 @@ static inline void copy_fragment(struct rawe_txframe *frame, const struct rawe_f
 }
 
 /**
- * Copy one more send into a frame; it fits. A PUT, which is in no list, is linked to the frame, and
- * complete when that leaves.
+ * Copy another send, which must fit, into a frame. A PUT, which is in no list, is linked to the
+ * frame, and completes when the frame leaves the window.
  */
 static void copy_send(struct rawe_txframe *frame, struct rawe_send *send)
 {
@@ -54,7 +54,7 @@ static void copy_send(struct rawe_txframe *frame, struct rawe_send *send)
         .kind = send->kind,
         .tag = send->tag,
         .data_bytes = (uint16_t)(first_bytes + second_bytes),
-        .id = send->handle_index, /* this and the following: of records */
+        .id = send->handle_index, /* this and the next two: for records */
         .key = send->handle_key,
         .offset = send->offset,
     };
@@ -68,7 +68,7 @@ static void copy_send(struct rawe_txframe *frame, struct rawe_send *send)
     }
 }
 
-/** Return true if a message, or `record`, fits into a frame, which must hold the same kind. */
+/** Return true if a message or `record` fits into a frame, which must hold its kind. */
 static bool fits_frame(const struct rawe_conn *conn, const struct rawe_txframe *frame, bool record,
                        size_t data_bytes)
 {
@@ -85,7 +85,7 @@ bool rawe_conn_record_joins(const struct rawe_conn *conn, size_t data_bytes)
            fits_frame(conn, conn->tx.window.held, true, data_bytes);
 }
 
-/** Return true if a message of this length should be held back for others to join it. */
+/** Return true if a message of this length should be held back so that others can join it. */
 static bool message_waits(const struct rawe_conn *conn, size_t data_bytes)
 {
     uint32_t from = conn->engine->config.coalesce_from_frames;
@@ -94,8 +94,8 @@ static bool message_waits(const struct rawe_conn *conn, size_t data_bytes)
 }
 
 /**
- * Return true if a record should be held back for others to join it. A REPLY always waits for the
- * end of this round of reception, which may bring more requests. An atomic operation never waits,
+ * Return true if a record should be held back so that others can join it. A REPLY always waits for
+ * the end of this round of reception: more requests may arrive. An atomic operation never waits,
  * because its caller waits for it, or releases a lock with it, and may leave MPI next. Others wait
  * while a frame is in flight: the caller makes progress until they are acknowledged or answered.
  */
@@ -118,7 +118,7 @@ static inline void count_send(struct rawe_counters *counters, uint8_t kind, uint
 
 /* ---- from the queue to frames, which refer to the sender's memory or copy short data ---- */
 
-/** Request an acknowledgement for a filled frame if rawe_sendqueue_asks says so. */
+/** Request an acknowledgement for a filled frame if rawe_sendqueue_asks wants one. */
 static void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame, bool awaited)
 {
     if (rawe_sendqueue_asks(&conn->tx.queue, awaited)) {
@@ -141,7 +141,7 @@ static bool is_copied(const struct rawe_conn *conn, const struct rawe_send *send
            send->total_bytes <= rawe_conn_frame_message_bytes(conn);
 }
 
-/** Copy the first queued send, and as many of the following as fit, into a frame of the window. */
+/** Copy the first queued send, and as many of the next as fit, into a frame of the window. */
 static struct rawe_txframe *frame_copies(struct rawe_conn *conn, struct rawe_sends *copied)
 {
     struct rawe_send *send = conn->tx.queue.first;
@@ -190,7 +190,7 @@ static bool describe_rest(const struct rawe_conn *conn, const struct rawe_send *
         fragment->kind = RAWE_FRAGMENT_PART;
     }
     if (!send->fragmented && !rawe_sendqueue_may_number(&conn->tx.queue)) {
-        return false; /* the receiver must complete an earlier one first */
+        return false; /* the receiver must complete an earlier message first */
     }
     fragment->id = send->fragmented ? send->message_number : conn->tx.queue.message_number;
     fragment->offset = send->framed_bytes;
@@ -256,7 +256,7 @@ static struct rawe_txframe *frame_queued(struct rawe_conn *conn, bool even,
 
 /* ---- from the window to the link ---- */
 
-/** Most frames handed to the link at once. */
+/** Maximum number of frames handed to the link at once. */
 #define ROUND_FRAMES 48u
 
 /** Report the frame's send as transmitted if the link has just accepted its last frame. */
@@ -271,13 +271,13 @@ static void note_transmitted(struct rawe_conn *conn, const struct rawe_txframe *
     rawe_sendqueue_report(&conn->tx.queue, send);
 }
 
-/** Return true if a frame is sent unchanged, several to a call of the link. */
+/** Return true if a frame is sent as it is, so that one call can hand several to the link. */
 static bool is_plain(const struct rawe_conn *conn, const struct rawe_txframe *frame)
 {
     return frame->segment_bytes == 0 && !rawe_conn_needs_slices(conn, frame);
 }
 
-/** See to it that what waits goes on once that is possible, and count the wait. */
+/** Ensure that waiting data is sent once it can be, and count the wait. */
 static void await_unblocking(struct rawe_conn *conn, enum rawe_blocked_by blocked, uint64_t now_ns)
 {
     struct rawe_counters *counters = &conn->engine->counters;
@@ -287,10 +287,10 @@ static void await_unblocking(struct rawe_conn *conn, enum rawe_blocked_by blocke
         [RAWE_BLOCKED_BY_WINDOW] = &counters->blocked_window,
     };
     if (conn->tx.queue.first == NULL && conn->tx.window.to_transmit == 0) {
-        return; /* nothing waits, or another connection has taken it */
+        return; /* nothing is waiting, or another connection has taken it */
     }
     if (blocked == RAWE_BLOCKED_BY_PORT) {
-        rawe_conn_put_off(conn, false, now_ns); /* counted when it refused a frame */
+        rawe_conn_put_off(conn, false, now_ns); /* counted when the port refused a frame */
         return;
     }
     if (counts[blocked] != NULL) {
@@ -301,7 +301,7 @@ static void await_unblocking(struct rawe_conn *conn, enum rawe_blocked_by blocke
     }
 }
 
-/** Return true if what is left would not fill a batch. It waits for more, or for the next flush. */
+/** Return true if the remaining data, too short for a batch, is to wait for more or a flush. */
 static bool is_short(struct rawe_conn *conn)
 {
     const struct rawe_sendqueue *queue = &conn->tx.queue;
@@ -316,12 +316,12 @@ static bool is_short(struct rawe_conn *conn)
     return true;
 }
 
-/** Return the next frame to transmit: one that waits in the window, or a new one. NULL: none. */
+/** Return the next frame to transmit: one waiting in the window, or a new one. NULL: none. */
 static struct rawe_txframe *next_frame(struct rawe_conn *conn, bool all, struct rawe_sends *copied)
 {
     struct rawe_sendwin *window = &conn->tx.window;
     struct rawe_txframe *frame = rawe_sendwin_next(window);
-    /* Make no new frames before it is known whether they can be batches. */
+    /* Make no new frames until we know whether they can be batches. */
     if (frame == NULL &&
         (conn->path.batch == RAWE_BATCH_VALID || !rawe_conn_batch_awaits_validation(conn))) {
         frame = frame_queued(conn, all, copied);
@@ -379,7 +379,7 @@ static inline void note_sent(struct rawe_conn *conn, uint64_t now_ns)
 
 /**
  * Return true if more is queued than may be sent, and the peer, whose port serves several senders,
- * neither requested it nor knows of it. Many senders that begin at once overflow the port's buffer,
+ * neither requested it nor knows of it. Many senders that start at once overflow the port's buffer,
  * and would wait for a round trip anyway.
  */
 static bool is_to_announce(const struct rawe_conn *conn)
@@ -466,7 +466,7 @@ static inline uint64_t time_of(struct rawe_conn *conn, uint64_t now_ns)
                : rawe_engine_time(conn->engine, rawe_engine_clock_ns(conn->engine));
 }
 
-/** Return true if a frame may enter the window. The port may be full. */
+/** Return true if a frame may enter the window, even if the port is full. */
 static inline bool may_enter(enum rawe_blocked_by blocked)
 {
     return blocked <= RAWE_BLOCKED_BY_PORT;
@@ -535,13 +535,13 @@ static enum rawe_status connect_again(struct rawe_conn *conn, uint64_t now_ns)
     return conn->handshake.state == RAWE_CONN_FAILED ? RAWE_STATUS_FAILED : RAWE_STATUS_BUSY;
 }
 
-/** Return true if a copied send can enter the window in a frame of its own, behind no other. */
+/** Return true if a copied send can enter the window in a frame of its own, with none before it. */
 static inline bool may_go_alone(const struct rawe_conn *conn, enum rawe_blocked_by blocked)
 {
     return may_enter(blocked) && conn->tx.queue.first == NULL && conn->tx.window.to_transmit == 0;
 }
 
-/** Hold back or transmit a frame with a copied send. False: it could not, and freed the frame. */
+/** Hold back or transmit a frame with a copied send. False: neither worked; the frame is freed. */
 static inline bool hold_or_transmit(struct rawe_conn *conn, struct rawe_txframe *frame, bool hold,
                                     enum rawe_blocked_by blocked, uint64_t now_ns)
 {
@@ -586,7 +586,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     if (conn->tx.window.held != NULL) {
         send_coalesced(conn, time_of(conn, TIME_UNREAD));
         if (rawe_conn_must_wait(conn, conn->tx.ordered.order->next)) {
-            return RAWE_STATUS_BUSY; /* a callback has sent others */
+            return RAWE_STATUS_BUSY; /* a callback has sent other messages */
         }
         blocked = rawe_conn_blocked_by(conn);
     }
@@ -636,7 +636,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     }
     bool hold = record_waits(conn, send);
     size_t bytes = RAWE_FRAGMENT_PUT_BYTES + send->pieces[0].len_bytes;
-    /* Otherwise the caller queues it, which requests credit if necessary. */
+    /* If BUSY, the caller queues the record, which requests credit if necessary. */
     enum rawe_blocked_by blocked = rawe_conn_blocked_by(conn);
     struct rawe_txframe *frame =
         may_go_alone(conn, blocked)
@@ -657,7 +657,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     return RAWE_STATUS_DONE;
 }
 
-/** Frames sent longer ago are of an earlier burst; their acknowledgement has not been read yet. */
+/** Frames older than this are from an earlier burst whose acknowledgement is still unread. */
 #define RECENT_NS 100000u
 
 /** Return true if enough batches were just sent to wait until one is full, or the round ends. */
@@ -679,7 +679,7 @@ bool rawe_conn_enqueue(struct rawe_conn *conn, struct rawe_send *send, uint64_t 
         return false;
     }
     if (conn->tx.window.held != NULL && conn->handshake.state == RAWE_CONN_OPEN) {
-        send_coalesced(conn, now_ns); /* it precedes this send */
+        send_coalesced(conn, now_ns); /* that frame precedes this send */
     }
     send->number = send->kind == RAWE_FRAGMENT_MESSAGE ? conn->tx.ordered.order->next++ : 0;
     rawe_sendqueue_push(&conn->tx.queue, send);

@@ -20,7 +20,7 @@ enum rawe_blocked_by {
     RAWE_BLOCKED_BY_WINDOW,     /**< all sequence numbers are in use */
     RAWE_BLOCKED_BY_CONGESTION, /**< the congestion window, or the pace after losses */
     RAWE_BLOCKED_BY_CREDIT,     /**< the peer's credit, if no larger than that window */
-    RAWE_BLOCKED_BY_PEER,       /**< it has not answered our CONNECT, has closed, or has failed */
+    RAWE_BLOCKED_BY_PEER,       /**< has not answered our CONNECT, has closed, or has failed */
     RAWE_BLOCKED_BY_COUNT
 };
 
@@ -52,7 +52,7 @@ static inline uint32_t rawe_conn_coalesce_limit(const struct rawe_conn *conn)
                                                        : buffer_bytes;
 }
 
-/** With this many messages per frame or more, coalescing was measured to be faster than batches. */
+/** From this many messages per frame on, coalescing was faster than batches in measurements. */
 #define RAWE_CONN_WELL_COALESCED 3u
 
 /** Return true if too few messages of this length fit a frame, so that a batch is faster. */
@@ -65,7 +65,7 @@ static inline bool rawe_conn_coalesce_poor(const struct rawe_conn *conn, size_t 
 /**
  * Send a message of at most copy_max_bytes and one frame, by copying it. BUSY: use rawe_conn_send.
  * The clock is read after transmission, or before it if the port is full, the connection is not
- * open, or a held-back frame must be sent first. A message that is held back does not read it.
+ * open, or a held-back frame must be sent first. It is not read for a held-back message.
  */
 enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const void *first,
                                      size_t first_bytes, const void *second, size_t second_bytes);

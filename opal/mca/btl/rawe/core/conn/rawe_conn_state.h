@@ -33,7 +33,7 @@ enum rawe_batch_state {
     RAWE_BATCH_VALIDATING,  /**< validation frames are in flight, everything else waits */
     RAWE_BATCH_VALID,
     RAWE_BATCH_INVALID,  /**< batches do not pass: send plain frames */
-    RAWE_BATCH_MIGRATED, /**< another route: plain frames, and no new ones before validation */
+    RAWE_BATCH_MIGRATED, /**< new route: plain frames, but no new ones before validation */
 };
 
 /**
@@ -48,7 +48,7 @@ struct rawe_conn_tx {
 
     /* rawe_conn_tx.c: the peer's credit */
     uint32_t peer_credit;      /**< 0: nothing may be sent until the peer grants some */
-    uint32_t ack_requested;    /**< frames before this one have asked for an acknowledgement */
+    uint32_t ack_requested;    /**< acknowledgements were requested for frames before this */
     bool wants_credit;         /**< something could not be sent for lack of credit */
     bool reported_more;        /**< the newest frame said that there is more to send */
     uint8_t credit_refusals;   /**< answers without credit since the last new acknowledgement */
@@ -77,7 +77,7 @@ struct rawe_conn_rx {
     struct rawe_recvwin window;
     struct rawe_reassembly reassembly;
     struct rawe_sliced *sliced;       /**< a frame received in slices; allocated on first use */
-    struct rawe_credit_member credit; /**< its share of the credit that we advertise */
+    struct rawe_credit_member credit; /**< this connection's share of the advertised credit */
     struct rawe_grants_member grant;  /**< ... while several peers have more to send */
     struct rawe_link owing; /**< for delayed acknowledgements: in the engine's list, or in none */
 };
@@ -110,36 +110,36 @@ struct rawe_conn_path {
     struct rawe_liveness liveness;
 };
 
-/** How far the two processes have got in MPI_Finalize; drawn in rawe_conn_end.h. */
+/** Progress of the two processes through MPI_Finalize; drawn in rawe_conn_end.h. */
 enum rawe_end_state {
-    RAWE_END_NONE,           /**< neither finalizes */
-    RAWE_END_ANNOUNCING,     /**< ours does, and probes until the peer knows */
-    RAWE_END_ANNOUNCED,      /**< ours does, and the peer knows */
-    RAWE_END_PEER,           /**< the peer's does */
-    RAWE_END_BOTH,           /**< both do, and ours probes until the peer knows */
-    RAWE_END_BOTH_ANNOUNCED, /**< both do, and know */
+    RAWE_END_NONE,           /**< neither is finalizing */
+    RAWE_END_ANNOUNCING,     /**< ours is finalizing, and probes until the peer knows */
+    RAWE_END_ANNOUNCED,      /**< ours is finalizing, and the peer knows */
+    RAWE_END_PEER,           /**< the peer is finalizing */
+    RAWE_END_BOTH,           /**< both are finalizing, and ours probes until the peer knows */
+    RAWE_END_BOTH_ANNOUNCED, /**< both are finalizing, and know */
 };
 
-/** What the peer says about the connection; we believe it later. Drawn there as well. */
+/** What the peer says about the connection; we believe it later. Drawn in rawe_conn_end.h. */
 enum rawe_disowned {
     RAWE_DISOWNED_NOT,      /**< nothing, or it has sent other frames since */
     RAWE_DISOWNED_ENDED,    /**< it has ended the connection, or does not know it */
-    RAWE_DISOWNED_GIVEN_UP, /**< it has ended the connection because it has given us up */
+    RAWE_DISOWNED_GIVEN_UP, /**< it has ended the connection because it has given up on us */
 };
 
 /** The end of a connection. */
 struct rawe_conn_end {
     /* rawe_conn_end.c */
-    uint32_t announced_from; /**< probes from this number on say that we finalize */
+    uint32_t announced_from; /**< probes from this number on announce that we finalize */
     uint8_t state;           /**< enum rawe_end_state */
     uint8_t disowned;        /**< enum rawe_disowned */
-    bool lost;               /**< the peer ended it with our data missing; not reported yet */
+    bool lost;               /**< the peer closed with our data missing; not reported yet */
     bool heard;              /**< the peer was heard since rawe_conn_finalized was last called */
     uint32_t una;            /**< oldest frame in the window at that call */
     uint64_t asked_ns;       /**< time of that call */
     uint64_t silent_ns;      /**< how long the peer was silent while we ran... */
     uint64_t stuck_ns;       /**< ... and how long nothing was acknowledged */
-    uint64_t disowned_ns;    /**< since when the peer has disowned it */
+    uint64_t disowned_ns;    /**< since when the peer has disowned the connection */
 };
 
 /** A connection. */
@@ -181,7 +181,7 @@ static inline bool rawe_conn_drained(const struct rawe_conn *conn)
            (rawe_conn_idle(conn) && conn->tx.window.held == NULL);
 }
 
-/** Return true while we probe to learn if the peer knows that we finalize, or disowns this. */
+/** Return true while probing whether the peer knows that we are finalizing, or disowns us. */
 static inline bool rawe_conn_end_asks(const struct rawe_conn_end *end)
 {
     return end->state == RAWE_END_ANNOUNCING || end->state == RAWE_END_BOTH ||

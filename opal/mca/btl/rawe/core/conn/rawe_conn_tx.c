@@ -13,7 +13,7 @@
  */
 #define CREDIT_INTERVAL_MOST_NS 100000000ull
 #define CREDIT_DOUBLINGS_MAX 16u
-/** More doublings if the peer knows that we wait: requests of a thousand senders fill its link. */
+/** More doublings if the peer knows we wait: the requests of a thousand senders fill its link. */
 #define CREDIT_DOUBLINGS_REPORTED 4u
 
 void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns)
@@ -63,12 +63,12 @@ void rawe_conn_credit_reset(struct rawe_conn *conn)
 
 /* ---- entering frames into the send window, and requesting acknowledgements in time ---- */
 
-/** Fewest frames between requests: even in a small window, not every frame has one. */
+/** Minimum frames between requests: even in a small window, not every frame carries one. */
 #define REQUEST_LEAST_FRAMES 2u
 
 /*
  * Request an acknowledgement for each quarter of the window, so that it slides in time, but not
- * while half of it is free. If more is queued, count all of a batch: it may fill a small window.
+ * while half of it is free. If more is queued, count the whole batch: it may fill a small window.
  */
 void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
@@ -178,7 +178,7 @@ void rawe_conn_go_on_all(const struct rawe_conn *conn)
 
 /* ---- completing sends ---- */
 
-/** Complete replies even if the owner is away: they are the engine's own. Returns other sends. */
+/** Complete replies, the engine's own sends, even if the owner is away. Returns other sends. */
 static struct rawe_send *complete_replies(struct rawe_send *list, enum rawe_status status)
 {
     struct rawe_sends rest = {NULL};

@@ -11,7 +11,7 @@
 
 /* ---- the peer's credit ---- */
 
-/** Sends wait for credit and nothing is in flight: probe for credit, unless we just did. */
+/** Probe for credit, unless we just did: sends wait for it and nothing is in flight. */
 void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns);
 /** Slow path of rawe_conn_note_credit. */
 void rawe_conn_note_no_credit(struct rawe_conn_tx *tx, bool answers, bool refused, uint64_t now_ns);
@@ -39,7 +39,7 @@ static inline void rawe_conn_want_no_credit(struct rawe_conn_tx *tx)
 {
     tx->wants_credit = false;
 }
-/** Start a new life of the connection: the peer's credit is unknown. */
+/** Mark the peer's credit as unknown, because the connection is starting anew. */
 void rawe_conn_credit_reset(struct rawe_conn *conn);
 /** Record whether the newest frame told the peer that there is more to send. */
 static inline void rawe_conn_report_more(struct rawe_conn_tx *tx, bool more)
@@ -98,7 +98,7 @@ static inline struct rawe_header rawe_conn_header(struct rawe_conn *conn,
  */
 void rawe_conn_finish_frame(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t count,
                             struct rawe_frame *view);
-/** The link has accepted segments of a frame in the window. */
+/** Note that the link has accepted segments of a frame in the window. */
 static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *frame,
                                   uint64_t segments, uint64_t now_ns)
 {
@@ -122,7 +122,7 @@ static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *f
 
 /** Slow path of rawe_conn_must_wait. */
 bool rawe_conn_limit_reached(const struct rawe_conn *conn, uint64_t number);
-/** Return true if a message must wait for earlier ones to the process, which then wake us. */
+/** Return true if a message must wait for earlier ones to the process; their end wakes us. */
 static inline bool rawe_conn_must_wait(const struct rawe_conn *conn, uint64_t number)
 {
     return !rawe_order_allows(conn->tx.ordered.order, number) &&
@@ -130,7 +130,7 @@ static inline bool rawe_conn_must_wait(const struct rawe_conn *conn, uint64_t nu
 }
 /** Slow path of rawe_conn_note_progress. */
 void rawe_conn_go_on_all(const struct rawe_conn *conn);
-/** Messages have been acknowledged or abandoned: let others to the process be sent. */
+/** Messages were acknowledged or abandoned: let other messages to the process be sent. */
 static inline void rawe_conn_note_progress(const struct rawe_conn *conn)
 {
     if (__builtin_expect(conn->tx.ordered.order->waits, 0)) {

@@ -38,8 +38,8 @@ struct rawe_callbacks {
     void (*deliver)(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                     size_t len_bytes);
     /**
-     * A peer asks for a connection. Return it, opened if necessary (rawe_conn_open), or NULL to
-     * refuse. Unknown peers must be refused while the engine defers.
+     * A peer requests a connection. Return it, opened if necessary (rawe_conn_open), or NULL to
+     * refuse. Unknown peers must be refused while the engine is deferring.
      */
     struct rawe_conn *(*accept)(void *context, const struct rawe_connect *from,
                                 const uint8_t source_mac[RAWE_MAC_BYTES]);
@@ -48,14 +48,14 @@ struct rawe_callbacks {
      * another interface of the process, the callee may add a route (rawe_peer_init,
      * rawe_peer_join). If it is the new address of a known interface, and the interface answers
      * there, the callee may update the route (rawe_peer_set_mac), now or when the peer repeats the
-     * frame. No other engine calls are allowed. Also called while the engine defers. May be NULL.
+     * frame. No other engine calls are allowed. Also called while deferring. May be NULL.
      */
     void (*unknown_source)(void *context, const struct rawe_conn *conn,
                            const struct rawe_connect *from,
                            const uint8_t source_mac[RAWE_MAC_BYTES]);
     /**
      * The peer owes an answer: find out whether it is alive (rawe_liveness_alive). Called with the
-     * third and each further probe, even while the engine defers: `silent_ns` does not grow then.
+     * third and each further probe, even while deferring, when `silent_ns` does not grow.
      */
     void (*silent)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
     /**
@@ -69,16 +69,16 @@ struct rawe_callbacks {
     void (*lossy)(void *context, const struct rawe_conn *conn);
     /** The connection has failed: silent or stalled for peer_timeout. Its sends fail afterwards. */
     void (*failed)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
-    /** Like `failed`, but the peer gave us up. Not called while the engine defers or finalizes. */
+    /** Like `failed`, but the peer gave up on us. Not called while deferring or finalizing. */
     void (*given_up)(void *context, struct rawe_conn *conn);
     /**
      * The peer ended the connection and may not have all data, including copied messages. The sends
-     * fail after this call. Not called if the peer finalizes. May be NULL.
+     * fail after this call. Not called if the peer is finalizing. May be NULL.
      */
     void (*lost)(void *context, struct rawe_conn *conn);
     /**
      * A control message arrived (rawe_peer_send_control). Called at once, even while the engine
-     * defers or finalizes. It must not close the connection. NULL: control messages are dropped.
+     * is deferring or finalizing. It must not close the connection. NULL: messages are dropped.
      */
     void (*control)(void *context, struct rawe_conn *conn, uint64_t channel, const uint8_t *data,
                     size_t len_bytes);
@@ -154,7 +154,7 @@ struct rawe_engine {
     bool no_carrier;                        /**< our interface has no carrier: rawe_failover.h */
     struct rawe_conn_table *table;          /**< the process's, or our own */
     struct rawe_conn_table own_table;
-    uint32_t connections;  /**< ours in the table */
+    uint32_t connections;  /**< our connections in the table */
     struct rawe_pull pull; /**< what peers may have in flight to us */
     uint64_t now_ns;       /**< newest time passed in */
     uint64_t arrived_ns;   /**< arrival of what is being received, by arrival_clock_ns; 0: unset */
@@ -164,7 +164,7 @@ struct rawe_engine {
     /** The unprocessed part of the list that rawe_engine_flush is working on. */
     struct rawe_link flushing;
     bool link_full;    /**< `output` has refused a frame since the last flush began */
-    bool batches_full; /**< `batches.output` has refused one since the last flush began */
+    bool batches_full; /**< `batches.output` has refused a packet since then */
     /** Connections that owe, or owed, a delayed acknowledgement, earliest deadline first. */
     struct rawe_link owing;
     struct rawe_timer owing_timer; /**< expires at the earliest of these deadlines */
@@ -186,8 +186,8 @@ static inline uint64_t rawe_engine_time(struct rawe_engine *engine, uint64_t now
 
 /**
  * After this time, a turn transmits at most one more batch. Where a system call takes as long as
- * the wire, the link never fills, and each acknowledgement that arrives meanwhile makes room for
- * more frames: without a limit, nothing else was received for up to 9 ms.
+ * transmission, the link never fills, and each acknowledgement that arrives makes room for more
+ * frames: without a limit, nothing else was received for up to 9 ms.
  */
 #define RAWE_TURN_NS 200000u
 

@@ -40,9 +40,9 @@ enum rawe_handshake_verdict {
     /** The peer has reopened it; its CLOSE may have been lost. Abandon, restart, then answer. */
     RAWE_HANDSHAKE_RESTART,
     /**
-     * The peer restarted while we were connecting: renew the id, because late frames from its old
-     * life carry it. Nothing was sent, so keep our incarnation: a new one would make the peer
-     * restart as well.
+     * The peer restarted while we were connecting: renew the id, because late frames from before
+     * the restart carry it. We have sent nothing, so keep our incarnation: a new one would make
+     * the peer restart as well.
      */
     RAWE_HANDSHAKE_RENEW_ID,
 };
@@ -54,14 +54,14 @@ enum rawe_handshake_verdict rawe_handshake_judge(struct rawe_handshake *handshak
 /** Take the peer's id from a reply. Returns true if that makes the connection OPEN. */
 bool rawe_handshake_reply(struct rawe_handshake *handshake, uint32_t peer_id);
 
-/** Enter a state of the drawing above, for any reason except the peer's CONNECT. */
+/** Enter a state of the diagram above, for any reason except the peer's CONNECT. */
 static inline void rawe_handshake_enter(struct rawe_handshake *handshake,
                                         enum rawe_conn_state state)
 {
     handshake->state = (uint8_t)state;
 }
 
-/** Begin a life: the peer's frames must carry this id. The peer's own id is not known yet. */
+/** Start anew: the peer's frames must carry this id. The peer's own id is not known yet. */
 static inline void rawe_handshake_begin(struct rawe_handshake *handshake, uint32_t local_id,
                                         uint64_t incarnation)
 {

@@ -9,7 +9,7 @@
 /** Longest wait before the first probe: a rank that computed has produced huge RTT samples. */
 #define FIRST_PROBE_MOST_NS 10000000ull
 
-/** Unanswered probes before the peer's life is in doubt. */
+/** Number of unanswered probes after which the peer may be dead. */
 #define DOUBT_PROBES 3u
 
 /** While our process runs, answered probes are closer together than this. */

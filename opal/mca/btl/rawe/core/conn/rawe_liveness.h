@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Liveness of a peer as seen by one connection: when to send a tail-loss probe (RFC 8985 section
- * 7), how long the peer has been silent, when to give it up. While it owes an answer, probes are
+ * 7), how long the peer has been silent, when to give up on it. While it owes an answer, probes are
  * sent at intervals that double up to a limit. A peer that owes nothing is probed regularly if its
  * death matters.
  */
@@ -26,7 +26,7 @@ struct rawe_liveness_probes {
 struct rawe_liveness_limits {
     uint64_t probe_least_ns;  /**< shortest silence that triggers a probe */
     uint64_t probe_most_ns;   /**< longest interval between probes */
-    uint64_t peer_timeout_ns; /**< silence after which the peer is given up; 0: never */
+    uint64_t peer_timeout_ns; /**< silence after which we give up on the peer; 0: never */
     uint64_t idle_ns;         /**< interval between probes of a peer that owes nothing; 0: never */
 };
 
@@ -60,7 +60,7 @@ static inline void rawe_liveness_init(struct rawe_liveness *liveness, const stru
 /** Return how long to wait for an answer before sending the next probe. */
 uint64_t rawe_liveness_interval_ns(const struct rawe_liveness *liveness);
 
-/** The peer has acknowledged something or answered: end its silence. */
+/** End the peer's silence, because it has acknowledged something or answered. */
 static inline void rawe_liveness_heard(struct rawe_liveness *liveness)
 {
     liveness->probes_unanswered = 0;
@@ -92,7 +92,7 @@ static inline void rawe_liveness_ask_at(struct rawe_liveness *liveness, uint64_t
     liveness->probe_deadline_ns = deadline_ns;
 }
 
-/** An acknowledgement is owed from now on, if none was before. */
+/** Note that an acknowledgement is owed from now on, unless one was already. */
 static inline void rawe_liveness_wait(struct rawe_liveness *liveness, uint64_t now_ns)
 {
     if (liveness->waits_since_ns == 0) {
@@ -100,14 +100,14 @@ static inline void rawe_liveness_wait(struct rawe_liveness *liveness, uint64_t n
     }
 }
 
-/** An acknowledgement has arrived; `more`: others are still owed. */
+/** Note the arrival of an acknowledgement. `more`: others are still owed. */
 static inline void rawe_liveness_progress(struct rawe_liveness *liveness, bool more,
                                           uint64_t now_ns)
 {
     liveness->waits_since_ns = more ? now_ns : 0;
 }
 
-/** The deadline has passed: recompute it from the newest frame, unless a probe is unanswered. */
+/** Recompute a deadline that has passed from the newest frame, unless a probe is unanswered. */
 static inline void rawe_liveness_correct(struct rawe_liveness *liveness, uint64_t interval_ns)
 {
     if (liveness->probes_unanswered == 0) {
@@ -118,8 +118,8 @@ static inline void rawe_liveness_correct(struct rawe_liveness *liveness, uint64_
 
 /**
  * Repeat the CONNECT sent at `now_ns` up to half an interval earlier. When thousands of processes
- * connect to a host at once, they lose most CONNECTs in its switch port; repeated in step, they
- * would lose them each time.
+ * connect to a host at once, they lose most CONNECTs in its switch port, and
+ * would lose them each time if they repeated them in step.
  */
 static inline void rawe_liveness_spread(struct rawe_liveness *liveness, uint64_t now_ns)
 {
@@ -127,7 +127,7 @@ static inline void rawe_liveness_spread(struct rawe_liveness *liveness, uint64_t
     liveness->probe_deadline_ns -= ((liveness->probe_deadline_ns - now_ns) * random) >> 33;
 }
 
-/** The first CONNECT of a life was sent: plan when to repeat it. */
+/** Plan when to repeat a first CONNECT that was just sent. */
 static inline void rawe_liveness_connecting(struct rawe_liveness *liveness, uint64_t now_ns)
 {
     liveness->asked_ns = now_ns;
@@ -144,17 +144,17 @@ static inline uint64_t rawe_liveness_connected_ns(const struct rawe_liveness *li
     return once ? passed_ns : 0;
 }
 
-/** Begin or end a life: nothing is owed, no probe is outstanding, no memory is used. */
+/** Reset at the start or end: nothing is owed, no probe is outstanding, no memory is used. */
 void rawe_liveness_reset(struct rawe_liveness *liveness);
 
-/** Note, if `due`, that an idle peer is probed. Returns true while it owes an answer to that. */
+/** Note, if `due`, a probe of an idle peer. Returns true while the answer to one is owed. */
 static inline bool rawe_liveness_ask_idle(struct rawe_liveness *liveness, bool due)
 {
     liveness->idle_asked = due || (liveness->idle_asked && liveness->probes_unanswered != 0);
     return liveness->idle_asked;
 }
 
-/** A finalizing peer has left: expect no answer. */
+/** Expect no answer, because a finalizing peer has exited. */
 static inline void rawe_liveness_gone(struct rawe_liveness *liveness)
 {
     liveness->probe_deadline_ns = liveness->waits_since_ns = 0;
@@ -168,11 +168,11 @@ enum rawe_liveness_verdict {
     RAWE_LIVENESS_GIVE_UP, /**< silent for the peer timeout */
 };
 
-/** A probe is due. Time when we did not run, or were `deferring`, does not count as silence. */
+/** Decide what to do now. Time when we did not run, or were `deferring`, is not silence. */
 enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness, bool deferring,
                                                 uint64_t now_ns, uint64_t *silent_ns);
 
-/** Probe over another route from now on: the count restarts, the peer's silence continues. */
+/** Probe over another route from now on. The count restarts; the peer's silence continues. */
 void rawe_liveness_migrate(struct rawe_liveness *liveness, bool deferring, uint64_t now_ns);
 
 /** After this many transmissions, chance does not explain why the oldest frame is missing. */
@@ -195,10 +195,10 @@ static inline uint32_t rawe_liveness_next_probe(const struct rawe_liveness *live
 /** Note that the next probe was sent. Without memory to remember it, its answer is ignored. */
 void rawe_liveness_probe_sent(struct rawe_liveness *liveness, uint64_t now_ns);
 
-/** Plan the next probe, after sending or trying to. True: enough are unanswered to cause doubt. */
+/** Plan the next probe, after sending or trying to. True: the peer may be dead. */
 bool rawe_liveness_asked(struct rawe_liveness *liveness, uint64_t now_ns);
 
-/** Return when the answered probe (number untrusted) was sent, or 0. Forget all up to it. */
+/** Return when the answered probe (number untrusted) was sent, or 0. Forgets probes up to it. */
 uint64_t rawe_liveness_probe_answered(struct rawe_liveness *liveness, uint32_t number);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Routes: the paths to another process, each from one of our interfaces to one of the process's. A
+ * Routes: the paths to another process, each from one of our interfaces to one of that process. A
  * connection prefers one, and uses another while that is down (rawe_conn_path.h). The routes to a
  * process form a ring.
  */
@@ -21,13 +21,13 @@ struct rawe_route {
     struct rawe_engine *engine; /**< our interface's: its link sends the frames */
     struct rawe_route *next;    /**< in the ring; the route itself if it is the only one. Atomic */
     uint8_t mac[RAWE_MAC_BYTES];
-    uint16_t port; /**< the peer's at that interface, like its session key */
+    uint16_t port; /**< the peer's port at that interface, like its session key `key` */
     uint32_t key;
     uint32_t payload_max_bytes; /**< largest frame payload that it carries */
-    uint8_t interface;          /**< index of the far one in the peer's list, from 1; 0: unknown */
-    uint16_t finalizing; /**< connections that prefer it and have heard that the peer finalizes */
-    bool down;           /**< not used unless all routes are down */
-    uint32_t arrived, lost; /**< frames that it carried; counters wrap (rawe_quality.h) */
+    uint8_t interface;          /**< index of the peer's interface, from 1; 0: unknown */
+    uint16_t finalizing;        /**< connections that prefer it and whose peer is finalizing */
+    bool down;                  /**< not used unless all routes are down */
+    uint32_t arrived, lost;     /**< frames that it carried; counters wrap (rawe_quality.h) */
     uint64_t asked_ns; /**< when a connection that prefers it last probed the process; 0: never */
     struct rawe_order *order; /**< message order to the process, stored in one route of the ring */
     struct rawe_order own_order;

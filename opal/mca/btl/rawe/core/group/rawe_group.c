@@ -11,7 +11,7 @@
 /** A frame of the window. */
 struct rawe_group_frame {
     uint8_t *bytes;        /**< header, payload, room for a checksum; in a batch: payload only */
-    uint8_t *memory;       /**< to free with the frame; a batch's is at its last frame */
+    uint8_t *memory;       /**< to free with the frame; a batch's last frame has it */
     uint32_t batch_frames; /**< frames left in its batch, including this one; 0: sent alone */
     struct rawe_group_header header;
 };
@@ -129,7 +129,7 @@ static bool join_frame(struct rawe_group *group, struct rawe_group_send *send)
     frame->header.total_bytes = end_bytes;
     send->framed_bytes = send->len_bytes;
     if (end_bytes + RAWE_GROUP_SHARED_BYTES + send->len_bytes > group->config.payload_bytes) {
-        group->held_ns = 0; /* it is full */
+        group->held_ns = 0; /* the frame is full */
     }
     return true;
 }
@@ -284,7 +284,7 @@ static void transmit_window_frames(struct rawe_group *group)
     }
 }
 
-/** Frame and transmit as window and link have room. `may_wait`: hold back the last frame. */
+/** Frame and transmit while window and link have room. `may_wait`: hold back the last frame. */
 static void transmit_queued(struct rawe_group *group, bool may_wait, uint64_t now_ns)
 {
     const uint32_t before = group->sent;
@@ -294,7 +294,7 @@ static void transmit_queued(struct rawe_group *group, bool may_wait, uint64_t no
     if (group->sent != before ||
         (group->status_ns == 0 && (group->sent != group->next || group->first != NULL) &&
          group->base == group->sent)) {
-        group->status_ns = now_ns + RAWE_GROUP_STATUS_NS; /* out of memory: retry then */
+        group->status_ns = now_ns + RAWE_GROUP_STATUS_NS; /* out of memory: retry at that time */
     }
 }
 
@@ -345,8 +345,8 @@ static void repair_frame(const struct rawe_group *group, uint32_t to,
 }
 
 /**
- * A member requests frames from `first` on. Begin to judge whether it hears us if it has not
- * requested any recently: until then it had received what was sent.
+ * Start judging whether a member that requests frames from `first` on hears us, unless it has
+ * requested some recently. Until the first request, it had received all frames.
  */
 static void begin_judging(struct rawe_group_member *member, uint32_t first, uint64_t now_ns)
 {

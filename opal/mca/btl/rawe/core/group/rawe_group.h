@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Group delivery: multicast messages from any member of a fixed group, the message's root, to all
- * others. Each is delivered exactly once, in the order in which its root sent them.
+ * others. Each message is delivered exactly once, in the order in which its root sent them.
  *
  * A root numbers its frames, and keeps them until all members have acknowledged them:
  *
@@ -16,7 +16,7 @@
  * the window is half full, and with a STATUS after a silence. A tree collects them: each member
  * acknowledges for all below it, and a STATUS is forwarded down the same tree. A member that has
  * missed a frame for a while sends a NACK to the root, which repairs the frame over the connection.
- * A member that hears no multicast at all receives everything in this way. If that lasts, the root
+ * A member that hears no multicast at all receives everything in this way. If it persists, the root
  * marks its next message as the group's last.
  *
  * A message of many frames is sent in batches, packets that the link cuts into frames. Lost frames
@@ -26,8 +26,8 @@
  * its owner sends many. The frame is sent when it is full, when a message must not wait, or when
  * the owner makes progress.
  *
- * No member is given up, however long it is silent: connections detect deaths. rawe_group_ask sends
- * something to the members that this one is waiting for.
+ * No member is given up on, however long it is silent: the connections detect dead processes.
+ * rawe_group_ask sends something to the members that this one is waiting for.
  *
  * No I/O and no clock: each call passes in the time. One thread at a time; callbacks may send.
  *
@@ -42,7 +42,7 @@
 /** A message to send. The caller must keep it and its data until `done`, even if already sent. */
 struct rawe_group_send {
     struct rawe_group_send *next;
-    /** All of it is in frames: its memory may be reused. Called from send, receive or progress. */
+    /** All data is in frames; its memory may be reused. Called from send, receive or progress. */
     void (*done)(struct rawe_group_send *send);
     const uint8_t *data;
     uint32_t len_bytes;
@@ -60,7 +60,7 @@ struct rawe_group_member {
     struct rawe_group_stream *stream; /**< NULL: it has sent nothing */
     struct rawe_group_member *next_waiting;
     uint64_t judged_ns;   /**< when it started to request frames; 0: at its next NACK */
-    uint64_t asked_ns;    /**< when it last requested any */
+    uint64_t asked_ns;    /**< when it last requested frames */
     uint32_t judged_from; /**< from this one of our frames on, ... */
     uint32_t lacked;      /**< ... it has requested this many frames, ... */
     uint32_t requested;   /**< ... all of them before this one */
@@ -71,15 +71,15 @@ struct rawe_group {
     struct rawe_group_config config;
     struct rawe_group_member *members; /**< NULL before the first frame in either direction */
     /* as root */
-    struct rawe_group_frame *window;      /**< by sequence number; NULL: all is stable */
-    struct rawe_group_send *first, *last; /**< queue of messages not wholly in frames */
+    struct rawe_group_frame *window;      /**< by sequence number; NULL: all frames are stable */
+    struct rawe_group_send *first, *last; /**< queue of messages not yet fully in frames */
     uint32_t base, sent, next;
     uint32_t children[RAWE_GROUP_CHILDREN]; /**< the subtree has all frames before this one */
     uint32_t asked;                         /**< acknowledgements were requested up to here */
     uint32_t deaf;      /**< a member that hears no multicast; RAWE_GROUP_ALL: none */
     uint64_t status_ns; /**< next STATUS; 0: none */
     uint64_t held_ns;   /**< since when the last frame has been held back; 0: not held back */
-    bool withheld;      /**< set by the owner while it has frames not passed on: no NACKs */
+    bool withheld;      /**< set by the owner while it keeps frames from us: no NACKs */
     bool framing;       /**< frame_messages is running */
     /* as a member that receives from other roots */
     struct rawe_group_member *waiting; /**< their streams have a timer, or something to deliver */
@@ -123,8 +123,8 @@ uint64_t rawe_group_next_ns(const struct rawe_group *group);
 
 /**
  * Send a control message to `root`, whose message the owner awaits, and to the next member; or down
- * the tree if the owner awaits acknowledgements (RAWE_GROUP_ALL). This detects deaths, and requests
- * what was dropped when out of memory. Call it after a long wait.
+ * the tree if the owner awaits acknowledgements (RAWE_GROUP_ALL). This detects dead members, and
+ * requests messages dropped for lack of memory. Call it after a long wait.
  */
 void rawe_group_ask(struct rawe_group *group, uint32_t root);
 

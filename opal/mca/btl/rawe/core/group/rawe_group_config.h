@@ -18,7 +18,7 @@
 
 /**
  * How late a frame may be before it counts as missing, and the time per member over which NACKs are
- * spread: three times what one takes on a 10 Gb/s link.
+ * spread: three times as long as one takes on a 10 Gb/s link.
  */
 #define RAWE_GROUP_NACK_NS 100000u
 #define RAWE_GROUP_SPREAD_NS 200u
@@ -26,7 +26,7 @@
 #define RAWE_GROUP_NACK_FRAMES 64u
 /** After this silence, a root sends a STATUS, so that the loss of its last frame is noticed. */
 #define RAWE_GROUP_STATUS_NS 200000u
-/** A member that lacks nearly all frames, for this long and this many, hears no multicast. */
+/** A member that lacks most frames, for this long and at least this many, hears no multicast. */
 #define RAWE_GROUP_DEAF_NS 1000000000u
 #define RAWE_GROUP_DEAF_FRAMES 8u
 
@@ -45,7 +45,7 @@ struct rawe_group_part {
     bool last;            /**< in the last part: this is the group's last message */
 };
 
-/** Stands for all other members. */
+/** Used in place of a member: all other members. */
 #define RAWE_GROUP_ALL UINT32_MAX
 
 /** How messages are sent. These functions must not call back. */
@@ -66,7 +66,7 @@ struct rawe_group_output {
     void *context;
 };
 
-/** The same for all members, except for `self` and the callbacks. */
+/** Identical on all members, except for `self` and the callbacks. */
 struct rawe_group_config {
     uint64_t id;            /**< random; also determines the first sequence number */
     uint32_t members;       /**< 2 to UINT16_MAX */
@@ -74,9 +74,9 @@ struct rawe_group_config {
     uint32_t payload_bytes; /**< limit for a frame; 128 to RAWE_GROUP_PAYLOAD_MAX */
     uint32_t segment_bytes; /**< data of a frame in a batch, at most payload_bytes; 0: no batches */
     uint32_t window_frames; /**< a power of two, 2 to RAWE_WINDOW_FRAMES_MAX */
-    uint32_t share_from;    /**< with this many in flight, messages may share one; 0: never */
+    uint32_t share_from;    /**< frames in flight from which messages share one; 0: never */
     /**
-     * Take the next part of a root's message. False: not now; it is offered again at the next
+     * Accept the next part of a root's message. False: not now; it is offered again at the next
      * progress, and the root stalls once its window is full.
      */
     bool (*deliver)(void *context, const struct rawe_group_part *part);
@@ -110,14 +110,14 @@ static inline uint32_t rawe_group_first_sequence(const struct rawe_group_config 
     return (uint32_t)config->id;
 }
 
-/** Return a member's position in a root's tree. The root is 0; below p are 8 p + 1 to 8 p + 8. */
+/** Return a member's position in a root's tree. The root is 0; the children of p are 8p+1 to 8p+8. */
 static inline uint32_t rawe_group_position(const struct rawe_group_config *config, uint32_t member,
                                            uint32_t root)
 {
     return (member + config->members - root) % config->members;
 }
 
-/** Return the position of this member's first child in a root's tree; it need not exist. */
+/** Return the position of this member's first child in a root's tree, which need not exist. */
 static inline uint32_t rawe_group_first_child(const struct rawe_group_config *config, uint32_t root)
 {
     return rawe_group_position(config, config->self, root) * RAWE_GROUP_CHILDREN + 1;
@@ -163,7 +163,7 @@ static inline uint32_t rawe_group_beyond(const struct rawe_group_config *config,
 
 /**
  * Record in `children` that a child of this member in a root's tree has acknowledged, for its whole
- * subtree, the frames before `next`. Returns false, and counts it, if it is not a child.
+ * subtree, the frames before `next`. Returns false, and counts it, if `from` is not a child.
  */
 static inline bool rawe_group_acked(const struct rawe_group_config *config, uint32_t root,
                                     uint32_t *children, uint32_t low, uint32_t from, uint32_t next)
@@ -180,7 +180,7 @@ static inline bool rawe_group_acked(const struct rawe_group_config *config, uint
     return true;
 }
 
-/** Return the frame, from `low` to `high`, up to which this member's subtree is done. */
+/** Return the frame, from `low` to `high`, before which the whole subtree has all frames. */
 static inline uint32_t rawe_group_least(const struct rawe_group_config *config, uint32_t root,
                                         const uint32_t *children, uint32_t low, uint32_t high)
 {

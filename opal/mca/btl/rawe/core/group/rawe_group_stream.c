@@ -7,7 +7,7 @@
 /** A frame that waits for an earlier one, or was refused by the owner. */
 struct rawe_group_stored {
     uint64_t missing;     /**< bitmap of missing pieces; 0: complete */
-    uint32_t total_bytes; /**< of its message */
+    uint32_t total_bytes; /**< length of its message */
     uint16_t len_bytes;
     uint8_t flags;
     uint8_t data[];
@@ -79,7 +79,7 @@ static void expect_missing(struct rawe_group_stream *stream, uint64_t now_ns)
     if (!rawe_sequence_before(missing, stream->end)) {
         stream->nack_ns = 0;
         stream->asked = stream->nack_end =
-            stream->end; /* keep it close, because sequence numbers wrap */
+            stream->end; /* keep `asked` close, because sequence numbers wrap */
     } else if (stream->nack_ns == 0 && !rawe_sequence_before(missing, stream->asked)) {
         const uint32_t hash = (stream->config->self * 0x9E3779B9u ^ stream->next) * 0x85EBCA6Bu;
         const uint64_t spread_ns = (uint64_t)stream->config->members * RAWE_GROUP_SPREAD_NS;
@@ -164,7 +164,7 @@ static bool take(struct rawe_group_stream *stream, uint32_t frames, uint8_t flag
     }
     stream->shared_bytes = 0;
     for (uint32_t i = 0; i < frames; i++) {
-        drop_stored(stream, stream->next++); /* pieces of it may have been stored */
+        drop_stored(stream, stream->next++); /* pieces of the frame may have been stored */
     }
     return true;
 }
@@ -212,7 +212,7 @@ void rawe_group_stream_acked(struct rawe_group_stream *stream, uint32_t from, ui
     }
 }
 
-/** Note that all frames before `end` exist. Returns false, and counts it, if that is impossible. */
+/** Note that all frames before `end` exist. Returns false, and counts the frame, if they cannot. */
 static bool learn_end(struct rawe_group_stream *stream, uint32_t end)
 {
     if (rawe_sequence_before(stream->next + stream->config->window_frames, end)) {

@@ -28,7 +28,7 @@ struct rawe_group_stream {
     uint32_t stored_frames; /**< number of frames in `stored`, all between next and end */
     uint32_t acked;         /**< acknowledged up to here, for the whole subtree */
     uint32_t total_bytes;   /**< of the message in progress */
-    uint32_t at_bytes;      /**< delivered part of it; 0: no message is in progress */
+    uint32_t at_bytes;      /**< delivered part of that message; 0: none is in progress */
     uint32_t shared_bytes;  /**< delivered part of the SHARED frame `next` */
     uint32_t ask;           /**< an acknowledgement up to here was requested along the tree */
     uint32_t children[RAWE_GROUP_CHILDREN]; /**< the subtree has all frames before this one */
@@ -45,7 +45,7 @@ struct rawe_group_stream *rawe_group_stream_new(const struct rawe_group_config *
 /** Free a stream, which may be NULL. */
 void rawe_group_stream_free(struct rawe_group_stream *stream);
 
-/** Return where the owner wants this part of a batch; NULL: anywhere, or it is not next. */
+/** Return where the owner wants this part of a batch; NULL: anywhere, or the part is not next. */
 uint8_t *rawe_group_stream_place(const struct rawe_group_stream *stream,
                                  const struct rawe_group_header *header);
 

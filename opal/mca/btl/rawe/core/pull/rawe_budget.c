@@ -34,7 +34,7 @@ static void put_value(_Atomic uint64_t *value, uint64_t to)
     atomic_store_explicit(value, to, memory_order_relaxed);
 }
 
-/** Return the limit for a busy link: half the buffer plus data in transit, at most all of it. */
+/** Return the limit for a busy link: half the buffer plus data in transit, at most the buffer. */
 static uint64_t least_bytes(const struct rawe_budget *budget, uint64_t link_mbps)
 {
     const uint64_t bytes = budget->port_bytes / 2 + link_mbps * IN_TRANSIT_NS / 8000;
@@ -67,7 +67,7 @@ void rawe_budget_join(struct rawe_budget *budget, struct rawe_budget_host *host,
     budget->share = &host->shares[index];
     uint64_t used = load_value(&host->used);
     while (used <= index && !atomic_compare_exchange_weak(&host->used, &used, index + 1)) {
-    } /* others may join at the same time */
+    } /* other processes may join at the same time */
     begin_limit(budget);
     rawe_budget_set_asked(budget, 0);
 }
@@ -92,7 +92,7 @@ static uint64_t link_ns(const struct rawe_budget *budget, uint64_t bytes)
 
 /**
  * Return the time without data after which the link is idle: a round trip, or on slow links the
- * time for 1/8 of a port, some 8 frames. With half a port, less of W4's load arrived at 1 Gb/s.
+ * time for 1/8 of the buffer, some 8 frames. With half of it, less of W4's load arrived at 1 Gb/s.
  */
 static uint64_t idle_ns(const struct rawe_budget *budget)
 {
@@ -177,7 +177,7 @@ static void lower_limit(struct rawe_budget *budget, uint64_t bytes, uint64_t now
     const uint64_t limit_bytes = load_value(&limit->bytes);
     const uint64_t busy_bytes = least_bytes(budget, link_mbps);
     if (link_mbps < load_value(&limit->link_mbps)) {
-        put_value(&limit->bytes, busy_bytes); /* it grew while the rate was too high */
+        put_value(&limit->bytes, busy_bytes); /* the limit grew while the rate was too high */
     } else if (limit_bytes > busy_bytes) {
         const uint64_t over_bytes = limit_bytes - busy_bytes;
         const uint64_t less_bytes = bytes / DECAY_DIVISOR;

@@ -5,8 +5,8 @@
  * interface, from all peers together. A second instance limits grants in the same way
  * (rawe_grants.h). Outstanding data queues in our switch port, which drops what it cannot buffer,
  * so there is a limit while the link is busy. Peers that are busy with others send their data late.
- * Then the link idles, as its rate shows, and the limit grows by what could have arrived; arrivals
- * shrink it again.
+ * The link then idles, as its rate shows, and the limit grows by the data that could have arrived;
+ * arrivals shrink it again.
  *
  * The receiver does for all its senders what congestion control does for one: with one window per
  * sender, even minimum windows would together exceed the port's buffer. No clock, no socket.
@@ -26,7 +26,7 @@
 
 #include "rawe_line.h"
 
-/** How many processes of a host can share. Further ones have limits of their own. */
+/** How many processes of a host can share a limit. Further ones have their own limits. */
 #define RAWE_BUDGET_SHARES 128u
 
 /** A process's outstanding data, in a cache line of its own. */
@@ -52,7 +52,7 @@ struct rawe_budget_host {
 
 struct rawe_budget_others {
     uint64_t bytes;
-    unsigned count; /**< including waiting ones */
+    unsigned count; /**< number of processes, including waiting ones */
     bool first;     /**< one is waiting with nothing outstanding, and its turn is before ours */
 };
 
@@ -78,21 +78,21 @@ void rawe_budget_init(struct rawe_budget *budget, uint64_t port_bytes, struct ra
 void rawe_budget_join(struct rawe_budget *budget, struct rawe_budget_host *host, unsigned index);
 /** Set the number of outstanding bytes, which the other processes see. */
 void rawe_budget_set_asked(struct rawe_budget *budget, uint64_t bytes);
-/** A request begins to wait for its turn; no other is waiting. */
+/** Note that a request begins to wait for its turn, and no other is waiting. */
 void rawe_budget_wait(struct rawe_budget *budget, uint64_t now_ns);
-/** We have nothing outstanding, because it is another process's turn: claim the next turn. */
+/** Claim the next turn: we have nothing outstanding, because it is another process's turn. */
 void rawe_budget_await_turn(struct rawe_budget *budget, uint64_t now_ns);
 /** Add requested bytes to the outstanding data. */
 void rawe_budget_asked(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns);
 /** Return how many other processes have outstanding data that may still arrive, and how much. */
 struct rawe_budget_others rawe_budget_others(const struct rawe_budget *budget, uint64_t now_ns);
-/** Return the silence after which peers count as busy or stopped, so that we also ask others. */
+/** Return the silence after which peers count as busy or stopped, so that we ask others as well. */
 uint64_t rawe_budget_patience_ns(const struct rawe_budget *budget);
-/** The limit is reached. If the link has idled since, raise it by `bytes` and return true. */
+/** If the link has idled since the limit was reached, raise it by `bytes` and return true. */
 bool rawe_budget_idles(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns);
-/** Bytes have arrived and used link time. They stay outstanding until taken off. */
+/** Note the link time used by arrived bytes, which stay outstanding until taken off. */
 void rawe_budget_arrived(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns);
-/** All outstanding data arrived while more was waiting: the limit is too small for this host. */
+/** Note that all outstanding data arrived while more was waiting: the limit is too small. */
 void rawe_budget_ran_dry(struct rawe_budget *budget);
 
 /** Subtract bytes that have arrived, or never will, from the outstanding data. */

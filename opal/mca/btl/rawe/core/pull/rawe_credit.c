@@ -102,7 +102,7 @@ void rawe_credit_close(struct rawe_credit *credit, unsigned lane, struct rawe_cr
     credit->open[lane]--;
     credit->advertised[lane] -= member->advertised;
     if (rawe_credit_is_active(credit, member)) {
-        /* Either counter may include it. The next epoch counts both again. */
+        /* Either counter may include the connection. The next epoch recomputes both. */
         if (credit->joined[lane] != 0) {
             credit->joined[lane]--;
         } else if (credit->senders_before[lane] != 0) {
@@ -126,7 +126,7 @@ void rawe_credit_enter(struct rawe_credit *credit, unsigned lane, struct rawe_cr
     divide_credit(credit);
 }
 
-/** Return true if peers have been promised more credit than the lane's queue holds. */
+/** Return true if peers have been granted more credit than the lane's queue can hold. */
 static bool promised_too_much(const struct rawe_credit *credit, unsigned lane)
 {
     const uint32_t *advertised = credit->advertised;

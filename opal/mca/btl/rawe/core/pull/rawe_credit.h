@@ -3,7 +3,7 @@
  *
  * Credit: how many frames each peer may have in flight to us, so that all of them fit the receive
  * ring, and bulk frames fit the bulk queue. Three quarters go to connections whose peers are
- * sending, a quarter to those whose peers may begin. Senders are counted per lane, in 10 ms epochs.
+ * sending, a quarter to those whose peers may start. Senders are counted per lane, in 10 ms epochs.
  */
 #ifndef RAWE_CREDIT_H
 #define RAWE_CREDIT_H
@@ -37,9 +37,9 @@ struct rawe_credit {
     bool waiting; /**< a connection may be waiting for credit (rawe_credit_waits) */
 };
 
-/** A connection's share. Initially all zero: its peer has sent nothing yet. */
+/** A connection's share. Initially all zero: the peer has sent nothing yet. */
 struct rawe_credit_member {
-    uint32_t epoch;      /**< when it was last noted (rawe_credit_note); 0: never */
+    uint32_t epoch;      /**< when data last arrived (rawe_credit_note); 0: never */
     uint32_t turn : 31;  /**< its number among the senders, if they get credit in turns */
     uint32_t open : 1;   /**< it is counted among the lane's connections */
     uint32_t version;    /**< number of the division that `advertised` is from */
@@ -52,12 +52,12 @@ struct rawe_credit_member {
 void rawe_credit_init(struct rawe_credit *credit, uint32_t ring_frames, uint32_t window_frames,
                       uint64_t now_ns);
 
-/** Bulk data gets a receive queue of its own, of `queue_frames`. */
+/** Give bulk data its own receive queue, of `queue_frames`. */
 void rawe_credit_use_bulk(struct rawe_credit *credit, uint32_t queue_frames);
 
 /** Give a connection of the lane a share. Does nothing if it already has one. */
 void rawe_credit_open(struct rawe_credit *credit, unsigned lane, struct rawe_credit_member *member);
-/** Return a connection's share for others to use. Does nothing if it has none. */
+/** Take back a connection's share, so that others can use it. Does nothing if it has none. */
 void rawe_credit_close(struct rawe_credit *credit, unsigned lane,
                        struct rawe_credit_member *member);
 
@@ -65,7 +65,7 @@ void rawe_credit_close(struct rawe_credit *credit, unsigned lane,
 void rawe_credit_enter(struct rawe_credit *credit, unsigned lane,
                        struct rawe_credit_member *member);
 
-/** Data has arrived on the connection. */
+/** Note that data has arrived on the connection. */
 static inline void rawe_credit_note(struct rawe_credit *credit, unsigned lane,
                                     struct rawe_credit_member *member)
 {
@@ -75,8 +75,8 @@ static inline void rawe_credit_note(struct rawe_credit *credit, unsigned lane,
 }
 
 /**
- * A PROBE has arrived. If the peer has credit that it does not use, it has nothing to send. If it
- * has no credit, it counts as a sender until it gets some, and need not ask again.
+ * Note that a PROBE has arrived. A peer with unused credit has nothing to send. A peer without
+ * credit counts as a sender until it gets some, and need not ask again.
  */
 static inline void rawe_credit_note_probe(struct rawe_credit *credit, unsigned lane,
                                           struct rawe_credit_member *member)
@@ -87,14 +87,14 @@ static inline void rawe_credit_note_probe(struct rawe_credit *credit, unsigned l
     }
 }
 
-/** There is no memory for received data: grant no credit until rawe_credit_admit. */
+/** Grant no credit until rawe_credit_admit, because there is no memory for received data. */
 static inline void rawe_credit_refuse(struct rawe_credit_member *member)
 {
     member->refused = true;
     member->version = 0;
 }
 
-/** There may be memory for the refused data now: count the peer as a sender. */
+/** Count the peer as a sender: there may be memory for the refused data now. */
 static inline void rawe_credit_admit(struct rawe_credit *credit, unsigned lane,
                                      struct rawe_credit_member *member)
 {
@@ -117,7 +117,7 @@ static inline bool rawe_credit_waits(const struct rawe_credit *credit,
     return member->advertised == 0 && !member->refused && rawe_credit_is_active(credit, member);
 }
 
-/** Return true if any peer sent in this or the last epoch: a later one reclaims its credit. */
+/** Return true if any peer sent in this or the last epoch: a later epoch reclaims its credit. */
 static inline bool rawe_credit_has_senders(const struct rawe_credit *credit)
 {
     return (credit->senders_before[RAWE_LANE_EXPRESS] | credit->senders_before[RAWE_LANE_BULK] |
@@ -154,7 +154,7 @@ static inline uint16_t rawe_credit_advertise(struct rawe_credit *credit, unsigne
     return member->advertised;
 }
 
-/** The connection restarts: its peer has no credit. */
+/** Note that the peer has no credit, because the connection is restarting. */
 static inline void rawe_credit_forget(struct rawe_credit *credit, unsigned lane,
                                       struct rawe_credit_member *member)
 {
@@ -166,16 +166,16 @@ static inline void rawe_credit_forget(struct rawe_credit *credit, unsigned lane,
 }
 
 /**
- * Return true if a frame must be sent only to tell the peer its credit: it is silent and holds
- * credit that others need, or it waits and must learn that its turn has come.
+ * Return true if a frame must be sent only to tell the peer its credit: the peer is silent and
+ * holds credit that others need, or it is waiting and must learn that its turn has come.
  */
 bool rawe_credit_outdated(const struct rawe_credit *credit, unsigned lane,
                           const struct rawe_credit_member *member);
 
-/** Return true if any connection may be outdated. Then call rawe_credit_keep for all of them. */
+/** Return true if any peer's credit may be outdated. Then call rawe_credit_keep for all. */
 bool rawe_credit_review(struct rawe_credit *credit);
 
-/** In a new epoch, note a connection that is still waiting for credit. */
+/** Note a connection that is still waiting for credit in a new epoch. */
 void rawe_credit_keep(struct rawe_credit *credit, unsigned lane, struct rawe_credit_member *member);
 
 /** Length of the epochs in which senders are counted. */

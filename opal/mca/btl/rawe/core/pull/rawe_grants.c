@@ -8,7 +8,7 @@
 /** Bounds of a grant: small grants cause many small batches; more than one batch gains nothing. */
 #define LEAST_FRAMES 6u
 #define MOST_FRAMES 48u
-/** A peer's first grant when many wait: most may need no more. */
+/** A peer's first grant when many are waiting: most of them may need no more. */
 #define FIRST_FRAMES 3u
 
 /** Length of a PROBE on the link, without headers. */
@@ -70,7 +70,7 @@ void rawe_grants_forget(struct rawe_grants *grants, struct rawe_grants_member *m
         rawe_list_remove(&member->link);
         grants->senders--;
         add(grants, member, 0 - member->frames);
-        grants->waits = grants->senders != 0; /* the others have more to send */
+        grants->waits = grants->senders != 0; /* the other peers have more to send */
     }
 }
 
@@ -88,8 +88,8 @@ static bool has_several_senders(const struct rawe_grants *grants)
 }
 
 /**
- * Return how many frames fill port and path. Half of them are held back at first, because the first
- * grants are used in a single burst.
+ * Return how many frames fill the port and the path. Half of them are held back at first, because
+ * the first grants are used in a single burst.
  */
 static uint32_t path_frames(const struct rawe_grants *grants)
 {
@@ -165,7 +165,7 @@ void rawe_grants_probed(struct rawe_grants *grants, uint64_t now_ns)
     }
 }
 
-/** Return the grant for each peer while several share the port. */
+/** Return each peer's grant while several share the port. */
 static uint32_t share_frames(const struct rawe_grants *grants)
 {
     const uint32_t path = path_frames(grants) / grants->senders / grants->ranks;
@@ -181,7 +181,7 @@ static struct rawe_grants_member *find_first_in_turn(const struct rawe_grants *g
     return RAWE_OWNER(rawe_list_first(&grants->peers), struct rawe_grants_member, link);
 }
 
-/** Return a peer that must be told that others no longer limit it; NULL: none. */
+/** Return a peer that must learn that other senders no longer limit it; NULL: none. */
 static struct rawe_grants_member *find_released(struct rawe_grants *grants)
 {
     struct rawe_grants_member *member = grants->senders != 0 ? find_first_in_turn(grants) : NULL;
@@ -195,7 +195,7 @@ static struct rawe_grants_member *find_released(struct rawe_grants *grants)
 
 /**
  * Return true if the grants of the host's other processes leave room below the limit. Each process
- * may use an equal part. If that is less than a share, a process without grants has the next turn.
+ * may use an equal part. If this is less than a share, a process without grants has the next turn.
  */
 static bool has_room(const struct rawe_grants *grants, const struct rawe_budget_others *others)
 {
@@ -214,7 +214,7 @@ static uint32_t wanted_frames(const struct rawe_grants *grants,
     return first ? FIRST_FRAMES : share;
 }
 
-/** Grant a peer its share; an idle link raises the limit by it. False: there is no room. */
+/** Grant a peer its share, by which an idle link raises the limit. False: there is no room. */
 static bool give_share(struct rawe_grants *grants, const struct rawe_budget_others *others,
                        struct rawe_grants_member *member, uint64_t now_ns)
 {

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Grants: how many bulk-lane frames each of several peers may have in flight to us. A frame says
- * whether its sender has more to send (RAWE_FLAG_MORE); a peer that connects has more as well. The
+ * whether its sender has more to send (RAWE_FLAG_MORE); a connecting peer has more as well. The
  * frames of several such senders queue in our switch port. So together they are granted as much as
  * the port holds and keeps the link busy (rawe_budget.h), in equal shares, in turns. A lone sender
  * is not limited, and no grant exceeds a peer's share of the receive ring (rawe_credit.h). The
@@ -22,7 +22,7 @@
 
 /** A peer's state, stored in its connection. Initially all zero: it has no more to send. */
 struct rawe_grants_member {
-    struct rawe_link link; /**< in the list of peers that have more, or in none */
+    struct rawe_link link; /**< in the list of peers with more to send, or in none */
     uint64_t heard_ns;     /**< when frames last arrived or were granted */
     uint32_t newest;       /**< highest sequence number that has arrived */
     uint32_t frames;       /**< granted and outstanding */
@@ -32,7 +32,7 @@ struct rawe_grants_member {
 
 struct rawe_grants {
     struct rawe_budget budget;   /**< limit on outstanding grants */
-    struct rawe_link peers;      /**< list of those that have more, in order of their turns */
+    struct rawe_link peers;      /**< list of peers with more to send, in order of turns */
     uint32_t senders;            /**< length of that list */
     uint32_t frames;             /**< granted to them and outstanding */
     uint32_t held_back;          /**< part of the limit, held back until as many frames arrive */
@@ -47,21 +47,21 @@ struct rawe_grants {
 /** Initialize; `port_bytes` and `line` as for rawe_budget_init. `ring_frames` may change later. */
 void rawe_grants_init(struct rawe_grants *grants, uint64_t port_bytes, struct rawe_line *line,
                       uint32_t frame_bytes, const uint16_t *ring_frames);
-/** The connection restarts: the next frame has number `first_sequence`. */
+/** Reset a restarting connection, whose next frame has number `first_sequence`. */
 void rawe_grants_reset(struct rawe_grants *grants, struct rawe_grants_member *member,
                        uint32_t first_sequence);
 /** Expect nothing more from the peer on this connection. */
 void rawe_grants_forget(struct rawe_grants *grants, struct rawe_grants_member *member);
-/** A peer with something to send connects: grant it frames now, or in its turn. */
+/** Grant a connecting peer that has something to send frames now, or in its turn. */
 void rawe_grants_expect(struct rawe_grants *grants, struct rawe_grants_member *member,
                         uint64_t now_ns);
-/** New frames, numbered from `sequence`, arrived and waited here. `more`: their flag. */
+/** Note new frames, from `sequence` on, that waited in this host. `more`: their flag. */
 void rawe_grants_arrived(struct rawe_grants *grants, struct rawe_grants_member *member,
                          uint32_t sequence, uint32_t frames, bool more, uint64_t waited_ns,
                          uint64_t now_ns);
-/** A PROBE, which used link time, has arrived. */
+/** Note the arrival of a PROBE, which used link time. */
 void rawe_grants_probed(struct rawe_grants *grants, uint64_t now_ns);
-/** Grant a share to the next peer, and return that peer, which must be told. NULL: none. */
+/** Grant the next peer a share. Returns that peer, which must be told; NULL: none. */
 struct rawe_grants_member *rawe_grants_next(struct rawe_grants *grants, uint64_t now_ns);
 /** Return the credit to advertise to a peer whose share of the ring is `frames`. */
 uint16_t rawe_grants_credit(const struct rawe_grants *grants, struct rawe_grants_member *member,

@@ -12,12 +12,12 @@
 /** One frame in rawe_line_host.arrived; a window has fewer bytes than this. */
 #define ONE_FRAME (1ull << 40)
 
-/** A window that begins further in the future than this was begun with a wrong clock. */
+/** A window that starts further in the future than this was started with a wrong clock. */
 #define BEGIN_AHEAD_MOST_NS 10000000000u
 
-/** One lost frame in every this many is tolerated. */
+/** One lost frame in this many is tolerated. */
 #define TOLERATED 64u
-/** Losses are too many if they exceed the tolerated number by this many. */
+/** Losses are excessive if they exceed the tolerated number by this many. */
 #define LOST_FRAMES 8u
 
 /** Time for the retransmission of frames lost in the port, including queue and probes. */
@@ -185,7 +185,7 @@ void rawe_line_arrived(struct rawe_line *line, uint64_t bytes, uint32_t frames, 
     add_shared(&host->clean_bytes, bytes);
     count_losses(host, bytes, frames, lost, arrived_ns);
     if (arrived_ns < begin_ns && begin_ns - arrived_ns < BEGIN_AHEAD_MOST_NS) {
-        return; /* it arrived in an earlier window but waited here */
+        return; /* the frame arrived in an earlier window but waited here */
     }
     const bool astray = arrived_ns < begin_ns;
     const uint64_t more = bytes + frames * ONE_FRAME;

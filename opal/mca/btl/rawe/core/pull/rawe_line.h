@@ -6,9 +6,9 @@
  * reports, and some drivers report nothing.
  *
  * A line that delivers more than its assumed rate is faster. One that delivers less is slower only
- * if it loses frames while more is in flight to this host than its port holds; otherwise senders
- * have no more to send, or losses occur elsewhere. Delivery is measured in windows of arrival time.
- * Each frame that arrives marked as resent counts as a loss.
+ * if it loses frames while more is in flight to this host than its port holds; otherwise the
+ * senders have no more to send, or other ports lose frames. Delivery is measured in windows of
+ * arrival time. Each frame that arrives marked as resent counts as a loss.
  *
  * Processes that share memory (struct rawe_line_host) learn together. They add arrivals to a window
  * atomically, because a lost update there would change the rate; elsewhere it matters little. The
@@ -21,14 +21,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** What processes learn together. Initially all zero. */
+/** Rate and measurements that processes share. Initially all zero. */
 struct rawe_line_host {
     _Alignas(64) _Atomic uint64_t mbps; /**< the line's rate; 0: as reported */
     _Atomic uint64_t begin_ns;          /**< start of the window, at an arrival; 0: none */
     _Atomic uint64_t arrived;           /**< in this window: bytes, and frames * 2^40 */
     _Atomic uint64_t last_mbps;         /**< delivered in the previous window */
     _Atomic uint64_t overfull_ns;       /**< when more was last in flight than the port holds */
-    _Atomic uint64_t excess_frames;     /**< 64 for each lost frame, minus all that arrived */
+    _Atomic uint64_t excess_frames;     /**< 64 per lost frame, minus the number of arrived ones */
     _Atomic uint64_t clean_bytes;       /**< arrived since the rate last changed */
     _Atomic uint64_t spared_bytes;      /**< losses do not count until this much has arrived */
     _Atomic uint64_t sample_frames;     /**< arrived recently; on probation, since its start */
@@ -46,13 +46,13 @@ struct rawe_line {
 
 /** Initialize a line; `reported_mbps` is the rate that the interface reports, 0: none. */
 void rawe_line_init(struct rawe_line *line, uint32_t reported_mbps);
-/** Learn together with the processes of this host. */
+/** Share what is learned with the processes of this host. */
 void rawe_line_join(struct rawe_line *line, struct rawe_line_host *host);
-/** More is in flight to this host than its switch port holds. */
+/** Note that more is in flight to this host than its switch port holds. */
 void rawe_line_overfull(struct rawe_line *line, uint64_t now_ns);
 /**
- * Frames from one or more peers arrived at `arrived_ns`. They used `bytes` of the line; `lost` of
- * them had been lost when first sent.
+ * Note frames from one or more peers that arrived at `arrived_ns`. They used `bytes` of the
+ * line; `lost` of them had been lost when first sent.
  */
 void rawe_line_arrived(struct rawe_line *line, uint64_t bytes, uint32_t frames, uint32_t lost,
                        uint64_t arrived_ns);

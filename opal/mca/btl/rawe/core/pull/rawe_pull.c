@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-/** Shorter GETs do not take turns, because many of them are needed to fill a port. */
+/** Shorter GETs do not take turns, because it takes many of them to fill a port. */
 #define TURNS_BYTES_MIN 4096u
 /** Bounds of a piece, a quarter of the limit: shorter ones cost time, longer ones gain nothing. */
 #define PIECE_BYTES_MIN 32768u
@@ -36,7 +36,7 @@ struct asked {
     uint64_t bytes;
     struct rawe_budget_others others; /**< other processes of this host */
     uint64_t progress_ns; /**< last request or arrival, even if nothing is outstanding now */
-    bool single;          /**< all from one peer, and no GET from another waits */
+    bool single;          /**< all from one peer, and no GET from another peer is waiting */
 };
 
 static struct asked sum_asked(const struct rawe_pull *pull, const struct rawe_peer *peer,
@@ -78,7 +78,7 @@ static bool may_ask(struct rawe_pull *pull, const struct asked *asked, uint64_t 
 {
     struct rawe_budget *gets = &pull->gets;
     uint64_t limit_bytes = asked->single ? SINGLE_PEER_BYTES : rawe_budget_limit_bytes(gets);
-    /* Other processes get their turns before silence means that peers are not running. */
+    /* Other processes get their turns before silence suggests that peers are not running. */
     uint64_t patience_ns = (1 + asked->others.count) * rawe_budget_patience_ns(gets);
     return asked->bytes + asked->others.bytes < limit_bytes ||
            now_ns >= asked->progress_ns + patience_ns ||

@@ -36,7 +36,7 @@ struct rawe_pull_config {
     uint32_t link_mbps;          /**< rate that the interface reports; 0: none */
     uint32_t frame_bytes;        /**< bytes of the port's buffer that a full frame uses */
     uint32_t ring_frames;        /**< capacity of the receive ring */
-    uint32_t window_frames;      /**< most in flight on one connection */
+    uint32_t window_frames;      /**< maximum in flight on one connection */
     struct rawe_pull_host *host; /**< NULL: not shared */
     unsigned host_index;         /**< index of this process in it */
     const struct rawe_operation_table *operations; /**< our operations in progress */
@@ -59,7 +59,7 @@ void rawe_pull_init(struct rawe_pull *pull, const struct rawe_pull_config *confi
  * `budget` for a long GET, whose data counts as outstanding.
  */
 bool rawe_pull_may_begin(struct rawe_pull *pull, struct rawe_operation *operation, uint64_t now_ns);
-/** Queue a long GET that may not begin, until its turn. Its `asked_bytes` is set. */
+/** Queue a long GET that may not begin until its turn. `asked_bytes` must be set. */
 void rawe_pull_wait(struct rawe_pull *pull, struct rawe_operation *operation, uint64_t now_ns);
 /**
  * Remove the GET that has the next turn from the list. Request its next `len_bytes`; if that fails
