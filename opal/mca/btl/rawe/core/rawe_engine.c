@@ -21,7 +21,7 @@
 
 /*
  * While their owner cannot be called, the engines still acknowledge, probe and retransmit. They
- * keep deliveries and completions (rawe_reassembly.c) until the owner is back.
+ * keep deliveries and completions (rawe_reassembly.c) until the owner returns.
  */
 
 void rawe_engine_defer_begin(struct rawe_engine *engine)
@@ -68,7 +68,7 @@ void rawe_engine_complete_deferred(struct rawe_engine *engine)
                        RAWE_STATUS_FAILED);
 }
 
-/** There is room again: keep the fragments that waited, and readmit refused senders. */
+/** Keep the fragments that waited for room, and readmit refused senders. */
 static void admit_all(struct rawe_engine *engine)
 {
     engine->deferral->fragments_wait = engine->deferral->refused = false;
@@ -102,7 +102,7 @@ void rawe_engine_deliver_deferred(struct rawe_engine *engine)
             admit_all(engine);
         }
     } while (rawe_deferral_has(deferral));
-    rawe_deferral_note_reported(deferral); /* there may still be no memory */
+    rawe_deferral_note_reported(deferral); /* memory may still be unavailable */
 }
 
 /** Limit on reassembly buffers, over all connections. */
@@ -211,7 +211,7 @@ static struct rawe_route *route_of(const struct rawe_engine *engine, const struc
     return route_asked(engine, conn, identified ? &from : NULL, source_mac);
 }
 
-/** Return true if the request is from the connection's own interface, over whatever route. */
+/** Return true if the request is from the connection's own interface, over any route. */
 static bool is_preferred(const struct rawe_conn *conn, const struct rawe_connect *from)
 {
     return from->key == conn->path.preferred->key && from->port == conn->path.preferred->port;
@@ -237,7 +237,7 @@ static bool leads_to(struct rawe_route *preferred, const struct rawe_route *used
     return route != NULL && route->key == from->key && route->port == from->port;
 }
 
-/** Return true if the peer names one of our connections: it knows the id. */
+/** Return true if the peer names one of our connections by its id. */
 static bool is_connected(const struct rawe_engine *engine, const struct rawe_connect *from,
                          const uint8_t *source_mac)
 {
@@ -251,7 +251,7 @@ static bool is_connected(const struct rawe_engine *engine, const struct rawe_con
     return false;
 }
 
-/** Answer a peer that probes a closed connection, or requests a new one while we finalize. */
+/** Answer a peer that probes a closed connection, or requests one while we are finalizing. */
 static void answer_closed(struct rawe_engine *engine, const struct rawe_header *question,
                           const uint8_t *source_mac, const uint8_t *payload)
 {
@@ -352,8 +352,8 @@ static void count_dropped(struct rawe_counters *counters, enum rawe_decode_resul
 
 /**
  * Accept a frame that arrived over a route its connection does not use, perhaps for a connection of
- * another engine. Returns false, and counts it, if the route is unknown: drop it. Not inlined, to
- * keep the usual path short.
+ * another engine. Returns false, and counts the frame, if the route is unknown: drop the frame. Not
+ * inlined, to keep the usual path short.
  */
 __attribute__((noinline)) static bool pass_on(struct rawe_engine *engine, struct rawe_conn *conn,
                                               const uint8_t *source_mac,
@@ -472,11 +472,11 @@ void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source
     }
 }
 
-/** After an epoch, report new credit to peers that no other frame would tell. */
+/** After an epoch, report new credit to peers to which no other frame would report it. */
 static void update_credit(struct rawe_engine *engine)
 {
     if (!rawe_credit_review(&engine->pull.credit)) {
-        return; /* with a thousand peers, the loop would dominate */
+        return; /* with a thousand peers, the loop below is expensive */
     }
     for (uint32_t i = 0; i < engine->table->size; i++) {
         struct rawe_conn *conn = engine->table->entries[i].conn;
@@ -491,7 +491,7 @@ static void update_credit(struct rawe_engine *engine)
     }
 }
 
-/** Begin a credit epoch if due, in rounds too: while a peer waits, no timer may be armed here. */
+/** Begin a credit epoch if due, even in rounds: no timer may be armed here while a peer waits. */
 static void advance_credit(struct rawe_engine *engine, uint64_t now_ns)
 {
     if (rawe_credit_advance(&engine->pull.credit, now_ns)) {
@@ -499,7 +499,7 @@ static void advance_credit(struct rawe_engine *engine, uint64_t now_ns)
     }
 }
 
-/** Begin a flush for the links of other engines that connections of this one use. */
+/** Begin a flush for the links of other engines that this engine's connections use. */
 static void begin_elsewhere(struct rawe_engine *engine, uint64_t now_ns)
 {
     const struct rawe_link *flushing = &engine->flushing;
@@ -514,7 +514,7 @@ static void begin_elsewhere(struct rawe_engine *engine, uint64_t now_ns)
     }
 }
 
-/** Grant peers their shares, and owe them acknowledgements that report these. */
+/** Grant peers their shares, and owe them acknowledgements that report the grants. */
 static void grant_shares(struct rawe_engine *engine, uint64_t now_ns)
 {
     struct rawe_grants *grants = &engine->pull.grants;

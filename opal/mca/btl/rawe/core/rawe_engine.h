@@ -5,9 +5,9 @@
  * received frames and the time, frames are sent through a rawe_output, and callbacks report events.
  *
  * Not thread-safe: the caller serializes calls. Callbacks may call the engine, with two exceptions.
- * They must not receive anything or let timers expire (rawe_engine_advance), because frames that
- * are being handed to the link are in use. And a callback must not close the connection that it is
- * called for (except `failed`).
+ * They must not receive anything or let timers expire (rawe_engine_advance), because frames being
+ * handed to the link are in use. And a callback other than `failed` must not close the
+ * connection for which it is called.
  */
 #ifndef RAWE_ENGINE_H
 #define RAWE_ENGINE_H
@@ -42,8 +42,8 @@ static inline void rawe_engine_arriving(struct rawe_engine *engine, uint64_t arr
 
 /**
  * Return where to receive the data of a packet with frames of a batch; NULL: anywhere. `head` is
- * its batch header, followed by `data_bytes` of data. The packet is untrusted: whatever it says,
- * the result is memory that the peer may write.
+ * its batch header, followed by `data_bytes` of data. The packet is untrusted, but
+ * whatever it contains, the result is memory that the peer may write.
  */
 uint8_t *rawe_engine_place(struct rawe_engine *engine, const uint8_t *source_mac,
                            const uint8_t *head, size_t head_bytes, size_t data_bytes);
@@ -70,23 +70,23 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns);
 void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns);
 
 /**
- * The owner is away: until rawe_engine_defer_end, other threads (one at a time, never concurrently
- * with the owner) serve this engine and all engines that share its deferral. Messages and
- * completions are kept, no peer is given up, and `accept` refuses unknown peers.
+ * Note that the owner is away. Until rawe_engine_defer_end, other threads (one at a time, never
+ * concurrently with the owner) serve this engine and all that share its deferral. Messages and
+ * completions are kept, we give up on no peer, and `accept` refuses unknown peers.
  */
 void rawe_engine_defer_begin(struct rawe_engine *engine);
 
 /**
  * Stop delivering data: the owner of messages and sends may be gone (MPI_Finalize). Only three
  * callbacks are still called: `accept`, as after rawe_engine_defer_begin, `control`, and `silent`,
- * because another route may reach the peer. Messages are acknowledged and dropped. Peers are told,
- * because they may continue: rawe_conn_end.h says when connections may be closed. Sends continue
- * but are never reported, not even when their connection is closed: their owner may reuse them
- * after rawe_engine_free.
+ * because another route may reach the peer. Messages are acknowledged and dropped. Peers are
+ * notified, because they may continue: rawe_conn_end.h says when connections may be closed. Sends
+ * continue but are never reported, not even when their connection is closed: their owner may reuse
+ * them after rawe_engine_free.
  */
 void rawe_engine_finalizing(struct rawe_engine *engine);
 
-/** End what rawe_engine_defer_begin began: the owner is back, or may be. */
+/** End the deferral: the owner is back, or may be. */
 void rawe_engine_defer_end(struct rawe_engine *engine);
 
 /**

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* frames_resent is at most the sum of losses_*: a late acknowledgement may make a resend unnecessary. */
+/* frames_resent is at most the sum of losses_*: a late acknowledgement may avert a resend. */
 /* clang-format off */
 #define RAWE_COUNTER_LIST(X)                                                                      \
     X(messages_sent,        "messages handed to the engine")                                     \

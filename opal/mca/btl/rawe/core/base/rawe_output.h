@@ -78,9 +78,8 @@ struct rawe_sendqueue;
 /** Result of an operation, reported to its caller. */
 enum rawe_status {
     RAWE_STATUS_DONE = 0,
-    RAWE_STATUS_FAILED =
-        -1,                /**< the connection failed or was closed before the peer had all data */
-    RAWE_STATUS_BUSY = -2, /**< no room now; nothing was accepted */
+    RAWE_STATUS_FAILED = -1,  /**< the connection failed or closed before the peer had all data */
+    RAWE_STATUS_BUSY = -2,    /**< no room now; nothing was accepted */
     RAWE_STATUS_DROPPED = -3, /**< the process is finalizing: only free memory, report nothing */
 };
 
@@ -90,7 +89,7 @@ struct rawe_send {
     /** The peer has all the data or, if `status` says so, never will. May run in the send call. */
     void (*done)(struct rawe_send *send, enum rawe_status status);
     /**
-     * All data has been handed to the link or copied to a frame, but is not acknowledged. Not called
+     * All data has been handed to the link or copied to a frame, but not acknowledged. Not called
      * after `done` or while the engine defers. NULL: no report.
      */
     void (*transmitted)(struct rawe_send *send, struct rawe_conn *conn);

@@ -110,7 +110,7 @@ static inline uint32_t rawe_group_first_sequence(const struct rawe_group_config 
     return (uint32_t)config->id;
 }
 
-/** Return a member's position in a root's tree. The root is 0; the children of p are 8p+1 to 8p+8. */
+/** Return a member's position in a root's tree. The root is 0; below p are 8 p + 1 to 8 p + 8. */
 static inline uint32_t rawe_group_position(const struct rawe_group_config *config, uint32_t member,
                                            uint32_t root)
 {

@@ -45,7 +45,7 @@ void *rawe_buffer_take_urgent(struct rawe_buffer_pool *pool)
 void rawe_buffer_give(struct rawe_buffer_pool *pool, void *buffer)
 {
     if (pool->allocated > pool->limit) {
-        free(buffer); /* rawe_buffer_take_urgent has exceeded the limit */
+        free(buffer); /* rawe_buffer_take_urgent had exceeded the limit */
         pool->allocated--;
         return;
     }
@@ -189,7 +189,7 @@ enum rawe_slice_result rawe_sliced_add(struct rawe_sliced **sliced, uint32_t pay
     if (frame->received_bytes != slice.total_bytes) {
         return RAWE_SLICE_ADDED;
     }
-    /* During its delivery, a callback may receive the slices of the next frame. */
+    /* While this frame is delivered, a callback may receive slices of the next one. */
     *sliced = NULL;
     *memory = frame;
     *payload = frame->payload;

@@ -30,7 +30,7 @@ void rawe_buffer_pool_init(struct rawe_buffer_pool *pool, size_t buffer_bytes, u
 void rawe_buffer_pool_free(struct rawe_buffer_pool *pool);
 /** Take a buffer. NULL at the limit or when out of memory. */
 void *rawe_buffer_take(struct rawe_buffer_pool *pool);
-/** Take a buffer, even beyond the limit: for the one message that all others are waiting for. */
+/** Take a buffer, even beyond the limit, for the message that all others are waiting for. */
 void *rawe_buffer_take_urgent(struct rawe_buffer_pool *pool);
 void rawe_buffer_give(struct rawe_buffer_pool *pool, void *buffer);
 
@@ -54,7 +54,7 @@ struct rawe_reassembly {
 enum rawe_reassembly_result {
     RAWE_REASSEMBLY_TAKEN,     /**< the message may be complete: see rawe_reassembly_ready */
     RAWE_REASSEMBLY_REFUSED,   /**< contradicts earlier fragments or the limits: a hostile frame */
-    RAWE_REASSEMBLY_NO_BUFFER, /**< no memory: let the sender resend it */
+    RAWE_REASSEMBLY_NO_BUFFER, /**< no memory: let the sender resend the fragment */
 };
 
 /** Add a fragment. Decoding has checked that it is consistent in itself. */
@@ -62,10 +62,10 @@ enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassemb
                                                 struct rawe_buffer_pool *pool,
                                                 const struct rawe_fragment *fragment);
 
-/** Return the next message in order; NULL: it is incomplete. */
+/** Return the next message in order, or NULL if it is incomplete. */
 const struct rawe_partial *rawe_reassembly_ready(const struct rawe_reassembly *reassembly);
 
-/** Take the next message in order, or NULL if incomplete. The caller returns its buffer. */
+/** Take the next message in order; NULL: it is incomplete. The caller returns its buffer. */
 struct rawe_partial *rawe_reassembly_take(struct rawe_reassembly *reassembly);
 
 /** Return where to receive the data of a fragment before rawe_reassembly_add; NULL: anywhere. */
@@ -76,7 +76,7 @@ uint8_t *rawe_reassembly_place(struct rawe_reassembly *reassembly, struct rawe_b
 void rawe_reassembly_clear(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool,
                            uint32_t first);
 
-/** A frame that arrives in slices. There is one at a time, and a slice out of order discards it. */
+/** A frame received in slices, one frame at a time. A slice out of order discards the frame. */
 struct rawe_sliced;
 
 /** Discard an incomplete frame. */
@@ -87,7 +87,7 @@ enum rawe_slice_result {
     RAWE_SLICE_WHOLE,     /**< the frame is complete */
     RAWE_SLICE_REFUSED,   /**< out of order, or part of another frame */
     RAWE_SLICE_INVALID,   /**< not a slice at all */
-    RAWE_SLICE_NO_MEMORY, /**< the sender will repeat it */
+    RAWE_SLICE_NO_MEMORY, /**< the sender will resend the slice */
 };
 
 /**
@@ -102,7 +102,7 @@ enum rawe_slice_result rawe_sliced_add(struct rawe_sliced **sliced, uint32_t pay
 /*
  * Deferral: holds deliveries and completions while the owner cannot be called. All engines of a
  * process share one, because messages that arrive over several interfaces must be delivered in the
- * order in which they were accepted: their senders were told that they arrived, and have sent more.
+ * order in which they were accepted: they were acknowledged, and their senders have sent more.
  */
 
 struct rawe_conn;
@@ -125,8 +125,8 @@ struct rawe_deferral {
     bool pending;            /**< something must be delivered, completed or reported */
     bool fragments_wait;     /**< fragmented messages were not kept, for lack of memory */
     bool losses_wait;        /**< connections have lost data: see rawe_callbacks.lost */
-    bool refused;            /**< it was full and frames were not accepted: see rawe_conn_admit */
-    bool discards;           /**< the owner never comes back: keep nothing */
+    bool refused;            /**< it was full, so frames were refused: see rawe_conn_admit */
+    bool discards;           /**< the owner will not return: keep nothing */
     size_t bytes;            /**< allocated for the list `first` */
     size_t limit_bytes;      /**< see rawe_deferral_full */
     struct rawe_deferred *first, **tail;
@@ -136,7 +136,7 @@ struct rawe_deferral {
 /** Initialize an empty deferral. */
 void rawe_deferral_init(struct rawe_deferral *deferral, size_t limit_bytes);
 
-/** Return true if messages must be kept: the owner is away, or earlier messages wait for it. */
+/** Return true if messages must be kept: the owner is away, or earlier messages are waiting. */
 static inline bool rawe_deferral_holds(const struct rawe_deferral *deferral)
 {
     uint16_t both; /* a single comparison, because this runs for every message */
@@ -146,22 +146,22 @@ static inline bool rawe_deferral_holds(const struct rawe_deferral *deferral)
 }
 
 /**
- * Return true if it is full: messages are not accepted, and peers get no credit. A single message
- * may exceed the limit. No connection's messages may overtake waiting fragmented messages.
+ * Return true if the deferral is full: no messages are accepted, and peers get no credit. A single
+ * message may exceed the limit. No connection's messages may overtake waiting fragmented messages.
  */
 static inline bool rawe_deferral_full(const struct rawe_deferral *deferral)
 {
     return deferral->bytes >= deferral->limit_bytes || deferral->fragments_wait;
 }
 
-/** Return true if it has anything to report to the owner, besides waiting fragmented messages. */
+/** Return true if there is anything to report to the owner, except waiting fragmented messages. */
 static inline bool rawe_deferral_has(const struct rawe_deferral *deferral)
 {
     return deferral->first != NULL || deferral->losses_wait ||
            deferral->completed[0].first != NULL || deferral->completed[1].first != NULL;
 }
 
-/** The owner has received part of what was kept. */
+/** Note that the owner has received part of the deferred data. */
 static inline void rawe_deferral_note_reported(struct rawe_deferral *deferral)
 {
     deferral->pending = deferral->fragments_wait || rawe_deferral_has(deferral);
@@ -172,9 +172,9 @@ bool rawe_deferral_keep(struct rawe_deferral *deferral, struct rawe_conn *conn,
                         const uint8_t *payload, size_t len_bytes);
 
 /**
- * Keep the fragmented messages whose turn it is, in buffers of `pool`. If it is full, they are not
- * moved, and fragments_wait is set. `all`: ignore the limit, because others must not overtake them
- * or the connection restarts; the peer was told that they arrived.
+ * Keep the fragmented messages that are next in order, in buffers of `pool`. If the deferral is
+ * full, they are not moved, and fragments_wait is set. `all`: ignore the limit, because others must
+ * not overtake these acknowledged messages, or the connection is restarting.
  */
 void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_conn *conn,
                                    struct rawe_reassembly *reassembly,
@@ -194,10 +194,10 @@ struct rawe_deferred *rawe_deferral_take(struct rawe_deferral *deferral);
 /** Free an entry that was taken, and return its buffer. */
 void rawe_deferral_drop(struct rawe_deferral *deferral, struct rawe_deferred *entry);
 
-/** The owner will not return: discard everything, now and later. Messages are still accepted. */
+/** Discard everything, now and later: the owner will not return. Messages are still accepted. */
 void rawe_deferral_discard(struct rawe_deferral *deferral);
 
-/** Discard what is kept for a connection that ends. */
+/** Discard everything kept for a connection that is ending. */
 void rawe_deferral_forget(struct rawe_deferral *deferral, const struct rawe_conn *conn);
 
 #endif

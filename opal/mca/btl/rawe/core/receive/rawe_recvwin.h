@@ -26,7 +26,7 @@
 
 struct rawe_recvwin {
     uint32_t next;           /**< lowest sequence number not accepted yet */
-    uint32_t beyond;         /**< how many were accepted after it; 0: no gap */
+    uint32_t beyond;         /**< number of frames accepted after `next`; 0: no gap */
     uint32_t highest;        /**< highest sequence number accepted, if beyond != 0 */
     uint32_t unacked_frames; /**< accepted since our last acknowledgement */
     uint64_t *taken;         /**< ring of bits, by sequence number; freed when nothing is missing */
@@ -34,7 +34,7 @@ struct rawe_recvwin {
     uint32_t answer_number;   /**< of the probe to answer */
     bool ack_now;             /**< acknowledge at the end of this round */
     bool answer_probe;        /**< the acknowledgement answers a probe */
-    bool duplicate_seen;      /**< let the next acknowledgement frame report a duplicate */
+    bool duplicate_seen;      /**< the next acknowledgement frame must report a duplicate */
 };
 
 /** Reset: nothing received or owed, no memory used. Must be all zero before the first call. */
@@ -93,19 +93,19 @@ static inline void rawe_recvwin_owe_now(struct rawe_recvwin *window)
     window->ack_now = true;
 }
 
-/** A frame arrived twice: the sender may have declared it lost too early. */
+/** Note that a frame arrived twice: the sender may have declared it lost too early. */
 static inline void rawe_recvwin_note_duplicate(struct rawe_recvwin *window)
 {
     window->duplicate_seen = true;
 }
 
-/** The peer is given up: owe no delayed acknowledgement. */
+/** Cancel the delayed acknowledgement, because we have given up on the peer. */
 static inline void rawe_recvwin_stop(struct rawe_recvwin *window)
 {
     window->ack_deadline_ns = 0;
 }
 
-/** Owe an immediate answer to a probe, with its number. Number 0 does not replace another. */
+/** Owe an immediate answer to a probe, with its number. Number 0 replaces no other number. */
 static inline void rawe_recvwin_owe_answer(struct rawe_recvwin *window, uint32_t probe_number)
 {
     if (probe_number != 0 || !window->answer_probe) {
@@ -114,13 +114,13 @@ static inline void rawe_recvwin_owe_answer(struct rawe_recvwin *window, uint32_t
     window->answer_probe = true;
 }
 
-/** Return true if the cumulative acknowledgement of a data frame says all that is owed. */
+/** Return true if a data frame's cumulative acknowledgement covers everything owed. */
 static inline bool rawe_recvwin_can_be_carried(const struct rawe_recvwin *window)
 {
     return !rawe_recvwin_has_gap(window) && !window->answer_probe && !window->duplicate_seen;
 }
 
-/** A data frame has carried the cumulative acknowledgement. A SACK block is still owed. */
+/** Note that a data frame carried the cumulative acknowledgement. A SACK block is still owed. */
 static inline void rawe_recvwin_carried(struct rawe_recvwin *window)
 {
     if (!rawe_recvwin_has_gap(window)) {
@@ -130,7 +130,7 @@ static inline void rawe_recvwin_carried(struct rawe_recvwin *window)
     }
 }
 
-/** An acknowledgement frame was sent: nothing is owed any more. */
+/** Note that an acknowledgement frame was sent, so nothing is owed any more. */
 static inline void rawe_recvwin_acknowledged(struct rawe_recvwin *window)
 {
     window->ack_now = window->answer_probe = window->duplicate_seen = false;

@@ -45,7 +45,7 @@ static bool grow_handles(struct rawe_handle_table *table)
     return true;
 }
 
-/** Return the entry of a registered handle; NULL: there is none. */
+/** Return the entry of a registered handle, or NULL. */
 static struct rawe_handle_entry *find_handle(const struct rawe_handle_table *table, uint32_t index,
                                              uint64_t key)
 {

@@ -33,7 +33,7 @@ struct rawe_handle_table {
     uint32_t size;
     uint32_t first_free; /**< index of a free entry; `size`: none */
     uint32_t in_use;
-    uint32_t readable; /**< how many of these peers may GET from */
+    uint32_t readable; /**< number of handles that peers may GET from */
     uint64_t random;   /**< state of the key generator */
 };
 
@@ -45,7 +45,7 @@ void rawe_handle_table_free(struct rawe_handle_table *table);
 bool rawe_handle_register(struct rawe_handle_table *table, void *base, uint64_t len_bytes,
                           uint32_t *index, uint64_t *key, unsigned access);
 
-/** Revoke a handle: every later frame that names it is refused. Returns false if it is unknown. */
+/** Revoke a handle: every later frame that names it is refused. Returns false if unknown. */
 bool rawe_handle_deregister(struct rawe_handle_table *table, uint32_t index, uint64_t key);
 
 /** Return the address of a range. NULL: index, key, bounds or `access` (RAWE_ACCESS_*) is wrong. */
@@ -56,7 +56,7 @@ uint8_t *rawe_handle_resolve(const struct rawe_handle_table *table, uint32_t ind
 enum rawe_refusal rawe_handle_refusal(const struct rawe_handle_table *table, uint32_t index,
                                       uint64_t key, unsigned access);
 
-/* These use the processor's atomics, so they are atomic for other threads and processes as well. */
+/* These use the processor's atomics, so other threads and processes also see them as atomic. */
 
 /** Execute a request on a word; `before` receives its old value. A refusal has no effect. */
 enum rawe_refusal rawe_access_word(void *word, const struct rawe_request *request, void *before);

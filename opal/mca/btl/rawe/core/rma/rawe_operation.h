@@ -27,18 +27,18 @@ struct rawe_peer;
 
 /** One of an operation's sends, or its entry in a list of completions. */
 struct rawe_operation_part {
-    struct rawe_send send; /**< first: cast back from it */
+    struct rawe_send send; /**< must be first, for casts */
     struct rawe_operation *operation;
 };
 
 /** An operation, which the caller owns until `done`. */
 struct rawe_operation {
-    /** Complete. FAILED: `refusal` says why; RAWE_REFUSAL_NONE: the connection has failed. */
+    /** Called on completion. FAILED: see `refusal`; RAWE_REFUSAL_NONE: the connection failed. */
     void (*done)(struct rawe_operation *operation, enum rawe_status status);
     uint32_t handle_index;
     uint64_t handle_key;
     uint64_t offset;    /**< in the handle */
-    uint64_t len_bytes; /**< PUT, GET: not 0; ATOMIC: the word's, 4 or 8 */
+    uint64_t len_bytes; /**< PUT, GET: not 0; ATOMIC: size of the word, 4 or 8 */
     uint8_t *local;     /**< `len_bytes` long: a PUT's data, otherwise memory for the result */
     uint8_t kind;       /**< RAWE_FRAGMENT_PUT, _GET or _ATOMIC */
     bool spreads;       /**< PUT: split it over all routes to the process; false: copy if short */
@@ -47,8 +47,8 @@ struct rawe_operation {
     /* the engine's */
     struct rawe_peer *peer;       /**< the target; NULL: not begun by a peer object */
     struct rawe_link link;        /**< in the engine's list of waiting GETs, or in the table's */
-    struct rawe_operation *whole; /**< the operation that it is a piece of */
-    struct rawe_budget *budget;   /**< the limit that it shares with others; NULL: none */
+    struct rawe_operation *whole; /**< the operation of which it is a piece */
+    struct rawe_budget *budget;   /**< the limit shared with other operations; NULL: none */
     uint64_t asked_bytes;         /**< GET in pieces: how many bytes have been requested */
     struct rawe_operation_table *table; /**< NULL: not in a table */
     enum rawe_refusal refusal;
@@ -56,7 +56,7 @@ struct rawe_operation {
     unsigned parts;       /**< unfinished sends, and the reply */
     uint32_t index;       /**< in the table */
     uint64_t key;         /**< never used before */
-    uint64_t left_bytes;  /**< missing from the result */
+    uint64_t left_bytes;  /**< bytes missing from the result */
     uint64_t progress_ns; /**< when it began, or when part of the result last arrived */
     uint32_t peer_key;    /**< of the interface to which its connection belongs */
     uint16_t peer_port;
@@ -85,14 +85,14 @@ void rawe_operation_table_init(struct rawe_operation_table *table, uint64_t last
 /** Enter an operation and assign it an index and a key. Returns false at the limit. */
 bool rawe_operation_enter(struct rawe_operation_table *table, struct rawe_operation *operation);
 
-/** Remove an operation from its table: nothing more will arrive. */
+/** Remove an operation from its table, because no more data will arrive. */
 void rawe_operation_remove(struct rawe_operation *operation);
 
 /** Find the operation on this peer's memory that a REPLY names; NULL: none. */
 struct rawe_operation *rawe_operation_find(const struct rawe_operation_table *table, uint32_t index,
                                            uint64_t key, uint32_t peer_key, uint16_t peer_port);
 
-/** Return when operations on a peer last made progress; 0: none. `began`: by beginning one. */
+/** Return when operations on a peer last made progress; 0: none. `began`: one began then. */
 uint64_t rawe_operation_progress_ns(const struct rawe_operation_table *table, uint32_t peer_key,
                                     uint16_t peer_port, bool *began);
 
@@ -101,9 +101,9 @@ uint8_t *rawe_operation_place(const struct rawe_operation *operation, uint64_t o
                               uint64_t len_bytes);
 
 /**
- * The connection to a peer on this lane has ended: remove the operations that may never be
- * answered, and append their completions. On the express lane, these are the operations whose
- * requests are no longer queued; on the bulk lane, only those of them whose replies may use it.
+ * Remove the operations that may never be answered, because the connection to a peer on this lane
+ * has ended, and append their completions. On the express lane, these are the operations whose
+ * requests are no longer queued; on the bulk lane, only those whose replies may also use that lane.
  */
 void rawe_operation_abandon(struct rawe_operation_table *table, uint32_t peer_key,
                             uint16_t peer_port, uint8_t lane, struct rawe_sends *completions);

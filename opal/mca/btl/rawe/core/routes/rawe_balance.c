@@ -17,7 +17,7 @@ void rawe_balance_share(struct rawe_balance_route *routes, unsigned count, uint6
         rate += routes[i].rate;
         routes[i].share_bytes = 1; /* nonzero: takes part */
     }
-    /* Divide backlogs and new data together. A route whose backlog exceeds its part gets 0. */
+    /* Divide backlogs and new data together. A route whose backlog exceeds its share gets 0. */
     while (changed) {
         changed = false;
         for (unsigned i = 0; i < count; i++) {
@@ -66,7 +66,7 @@ static struct rawe_conn *get_bulk_conn(const struct rawe_peer *peer)
     return peer->conn[RAWE_LANE_BULK];
 }
 
-/** Return true if PUTs of other routes may use this one. False if its own PUTs use another. */
+/** Return true if this route may carry other routes' PUTs. False if its own PUTs use another. */
 static bool may_carry_puts(const struct rawe_peer *peer)
 {
     const struct rawe_conn *conn = get_bulk_conn(peer);
@@ -101,7 +101,7 @@ static uint64_t nominal_mbps(const struct rawe_peer *peer)
     return mbps < RAWE_CC_RATE_MOST_MBPS ? mbps : RAWE_CC_RATE_MOST_MBPS;
 }
 
-/** Fill in rates: measured, or nominal and scaled like those, because a switch may slow all. */
+/** Fill in rates: measured, or nominal, scaled alike because a switch may slow all routes. */
 static void fill_rates(struct routes *routes)
 {
     uint64_t measured = 0, nominal = 0, best = 0;
@@ -171,7 +171,7 @@ static bool others_have(struct rawe_peer *peer)
     return bytes >= GRAIN_BYTES;
 }
 
-/** rawe_conn_tx.refill: nothing is queued here, so steal from routes that exceed their shares. */
+/** rawe_conn_tx.refill: steal from routes that exceed their shares, because our queue is empty. */
 static bool refill_queue(struct rawe_conn *conn)
 {
     struct rawe_peer *peer = conn->peer;

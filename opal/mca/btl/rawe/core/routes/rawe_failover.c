@@ -17,7 +17,7 @@ static void set_due(struct rawe_failover *failover, uint64_t due_ns)
     __atomic_store_n(&failover->due_ns, due_ns, __ATOMIC_RELAXED);
 }
 
-/** Add a route to those that are checked. */
+/** Add a route to the list of checked routes. */
 static void add_checked(struct rawe_failover *failover, struct rawe_peer *peer)
 {
     if (!peer->is_suspected) {
@@ -41,7 +41,7 @@ void rawe_failover_forget(struct rawe_failover *failover, struct rawe_peer *peer
     peer->is_suspected = false;
 }
 
-/** Return true if the route is measured, which lasts from a loss to a measurement without any. */
+/** Return true if the route is measured, from a loss until a measurement without losses. */
 static bool is_measured(const struct rawe_peer *peer)
 {
     return peer->quality.since_ns != 0;
@@ -82,7 +82,7 @@ void rawe_failover_lossy(struct rawe_failover *failover, const struct rawe_conn 
     }
 }
 
-/** Set a route down. If it was the last one up, use those that only lose frames. */
+/** Set a route down. If it was the last one up, use the routes that only lose frames. */
 static void set_down(struct rawe_peer *peer, enum rawe_failover_report report, uint64_t now_ns)
 {
     peer->report = (uint8_t)report;
@@ -134,7 +134,7 @@ static uint64_t ask_answered_ns(const struct rawe_failover *failover, const stru
     return failover->callbacks.answered_ns(failover->context, peer);
 }
 
-/** Send a PING over a route and, with `others`, over all others as well, to compare them. */
+/** Send a PING over a route and, with `others`, over all other routes, to compare them. */
 static void ping_route(const struct rawe_failover *failover, struct rawe_peer *peer, bool others)
 {
     struct rawe_peer *each = peer;
@@ -203,7 +203,7 @@ static void avoid_route(struct rawe_peer *peer, uint64_t now_ns)
 #define ANSWER_NS (2 * RAWE_FAILOVER_INTERVAL_NS)
 #define NO_ANSWER_NS (10 * RAWE_FAILOVER_INTERVAL_NS)
 
-/** If a route has too few frames, ping all routes: a busy host answers on none of them. */
+/** Ping all routes if one carries too few frames to measure: a busy host answers on none. */
 static void compare_answers(const struct rawe_failover *failover, struct rawe_peer *peer,
                             uint64_t now_ns)
 {
@@ -223,7 +223,7 @@ static void compare_answers(const struct rawe_failover *failover, struct rawe_pe
     }
 }
 
-/** Leave a route that loses more frames than others. */
+/** Stop using a route that loses many more frames than others. */
 static void check_quality(const struct rawe_failover *failover, struct rawe_peer *peer,
                           uint64_t now_ns)
 {
@@ -324,6 +324,6 @@ void rawe_failover_check(struct rawe_failover *failover, bool may_say, uint64_t 
         }
     }
     if (due_ns < __atomic_load_n(&failover->due_ns, __ATOMIC_RELAXED)) {
-        set_due(failover, due_ns); /* otherwise a callback has asked for an earlier check */
+        set_due(failover, due_ns); /* otherwise a callback has requested an earlier check */
     }
 }

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Failover: tracks which routes to a process are in doubt or down, and when to ping over them.
+ * Failover: tracks which routes to a process are in doubt or down, and when to ping them.
  * Connections move off a route that is down (rawe_peer_set_down), and return when it answers again
  * (rawe_peer_set_up). There are four triggers:
  *
@@ -32,10 +32,10 @@ enum rawe_failover_report {
     RAWE_FAILOVER_UNANSWERED,   /**< down: it does not answer, unlike others */
     RAWE_FAILOVER_LOSSY,        /**< down: it loses many more frames than others */
     RAWE_FAILOVER_ANSWERS,      /**< up again */
-    RAWE_FAILOVER_FOLLOWED,     /**< the peer's interface has another address */
+    RAWE_FAILOVER_FOLLOWED,     /**< the peer's interface has a new address */
 };
 
-/** Callbacks to the owner. They must not close a peer, nor call the failover except as stated. */
+/** Callbacks to the owner. They must not close a peer, nor call this module except as stated. */
 struct rawe_failover_callbacks {
     /** Send a PING over this route. May call rawe_failover_follow for it. */
     void (*ask)(void *context, struct rawe_peer *peer);
@@ -51,30 +51,30 @@ struct rawe_failover {
     void *context;               /**< the callbacks' */
     struct rawe_peer *suspected; /**< routes in doubt, down, or to be reported. Atomic */
     uint64_t checked_ns;         /**< when they were last checked */
-    uint64_t due_ns;             /**< when the next PING for one of them is due. Atomic */
+    uint64_t due_ns;             /**< when the next PING over one of them is due. Atomic */
 };
 
 /** Initialize, with no route in doubt. */
 void rawe_failover_init(struct rawe_failover *failover,
                         const struct rawe_failover_callbacks *callbacks, void *context);
 
-/** A connection is silent (rawe_callbacks.silent), perhaps because of the route that it uses. */
+/** Suspect the route of a connection whose peer is silent (rawe_callbacks.silent). */
 void rawe_failover_silent(struct rawe_failover *failover, const struct rawe_conn *conn,
                           uint64_t now_ns);
 
-/** Frames were lost (rawe_callbacks.lossy): the route may be worse than others. */
+/** Measure all routes to a process to which frames were lost (rawe_callbacks.lossy). */
 void rawe_failover_lossy(struct rawe_failover *failover, const struct rawe_conn *conn,
                          uint64_t now_ns);
 
-/** An interface's carrier changed. Call rawe_failover_heed_carrier for each peer afterwards. */
+/** Note a carrier change. Call rawe_failover_heed_carrier for each peer afterwards. */
 void rawe_failover_set_carrier(struct rawe_failover *failover, struct rawe_engine *engine,
                                bool carrier);
 
-/** Apply a carrier change to a peer's route: it is down, or pinged to learn whether it is up. */
+/** Apply a carrier change to a peer's route: set it down, or ping it to learn if it is up. */
 void rawe_failover_heed_carrier(struct rawe_failover *failover, struct rawe_peer *peer,
                                 uint64_t now_ns);
 
-/** The peer has answered from a new address: let the route lead there from now on. */
+/** Direct the route to the new address from which the peer has answered. */
 void rawe_failover_follow(struct rawe_failover *failover, struct rawe_peer *peer,
                           const uint8_t mac[RAWE_MAC_BYTES], uint64_t now_ns);
 

@@ -43,7 +43,7 @@ void rawe_health_lose(struct rawe_health *health, uint64_t now_ns)
     enter_state(health, RAWE_HEALTH_DOWN, now_ns);
 }
 
-/** Return the number of failures soon after recoveries, including the current one. */
+/** Return the number of failures that soon followed recoveries, including the current one. */
 static uint8_t count_relapses(const struct rawe_health *health, uint64_t now_ns)
 {
     bool soon = health->recovered_ns != 0 && now_ns - health->recovered_ns < RELAPSE_NS;

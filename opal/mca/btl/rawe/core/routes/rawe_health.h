@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Health of a route, judged by answers from the peer's responder. A route is down when it does not
- * answer while another one to the same process does, and up again after several answers in a row. A
+ * answer while another one to the same process does, and up again after several in a row. A
  * route that is not in doubt is not pinged. One that fails again soon after recovering must answer
  * for longer each time (hold-down), because PINGs are also lost when many senders share a port.
  *
@@ -32,28 +32,28 @@ struct rawe_health {
     uint64_t recovered_ns; /**< when it last became UP after being DOWN; 0: never */
     uint8_t state;         /**< enum rawe_health_state */
     uint8_t answers;       /**< DOWN: answers in a row */
-    uint8_t relapses;      /**< how often it failed again soon after recovering */
-    bool lossy;            /**< DOWN: not dead, but abandoned for one that loses less */
+    uint8_t relapses;      /**< how often the route failed soon after recovering */
+    bool lossy;            /**< DOWN: not dead, but abandoned for a route that loses less */
 };
 
 /** What to do about a route. */
 enum rawe_health_verdict {
     RAWE_HEALTH_NOTHING,
     RAWE_HEALTH_ASK,       /**< ping it; if it is SUSPECT, ping the others as well */
-    RAWE_HEALTH_FAILED,    /**< it is DOWN from now on */
-    RAWE_HEALTH_RECOVERED, /**< it was DOWN, and is UP from now on */
+    RAWE_HEALTH_FAILED,    /**< the route is DOWN from now on */
+    RAWE_HEALTH_RECOVERED, /**< the route was DOWN, and is UP from now on */
 };
 
-/** A connection that uses the route is silent: find out whether the route is to blame. */
+/** Find out whether the route is to blame for the silence of a connection that uses it. */
 void rawe_health_doubt(struct rawe_health *health, uint64_t now_ns);
 
-/** The interface has lost or regained its carrier: make the route DOWN, and due for a PING. */
+/** Make the route DOWN and due for a PING: its interface lost or regained its carrier. */
 void rawe_health_lose(struct rawe_health *health, uint64_t now_ns);
 
-/** The route loses many more frames than another: make it DOWN until it has answered for longer. */
+/** Make a route DOWN that loses many more frames than another. It must answer for longer. */
 void rawe_health_avoid(struct rawe_health *health, uint64_t now_ns);
 
-/** No other route is left: make it UP if it only loses frames. False: it is dead, or already UP. */
+/** Make the last route UP if it only loses frames. False: it is dead, or already UP. */
 bool rawe_health_revive(struct rawe_health *health, uint64_t now_ns);
 
 /** Return when rawe_health_check next sends a PING; UINT64_MAX: never, because it is UP. */

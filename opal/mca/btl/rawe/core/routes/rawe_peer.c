@@ -13,7 +13,7 @@
 /** Progress of a message. */
 enum phase {
     PHASE_CALLING,     /**< inside rawe_peer_send; nothing has been reported */
-    PHASE_TRANSMITTED, /**< inside rawe_peer_send; all of it has been transmitted */
+    PHASE_TRANSMITTED, /**< inside rawe_peer_send; the whole message was transmitted */
     PHASE_FINISHED,    /**< inside rawe_peer_send; done */
     PHASE_QUEUED,      /**< rawe_peer_send has returned */
 };
@@ -148,7 +148,7 @@ void rawe_peer_give_up(struct rawe_peer *peer)
 {
     abandon_waiting(peer->engine, peer);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-        struct rawe_conn *conn = rawe_peer_conn(peer, lane); /* out of memory: no notice is sent */
+        struct rawe_conn *conn = rawe_peer_conn(peer, lane); /* NULL: out of memory, no notice */
         if (conn != NULL && conn->handshake.state != RAWE_CONN_FAILED) {
             rawe_conn_fail(conn, RAWE_FAILURE_RENOUNCED, 0);
         }
@@ -223,7 +223,7 @@ static bool poor_joins_streak(struct rawe_peer *peer, const struct rawe_conn *ex
     const struct rawe_conn *bulk = peer->conn[RAWE_LANE_BULK];
     bool idle = bulk == NULL || rawe_conn_drained(bulk);
     if (peer->streak && (!idle || peer->streak_count == 0)) {
-        return true; /* 0: this message began the streak but could not be copied */
+        return true; /* 0: this message started the streak but could not be copied */
     }
     peer->streak = false;
     if (++peer->streak_count <= RAWE_PEER_STREAK_MESSAGES) {
@@ -283,7 +283,7 @@ static void message_done(struct rawe_send *send, enum rawe_status status)
     }
 }
 
-/** Complete a transmitted message early. Copies data from elsewhere to the message's own memory. */
+/** Complete a transmitted message early. Copies its second piece to the message's own memory. */
 static void complete_early(struct rawe_message *message, struct rawe_conn *conn)
 {
     struct rawe_send *send = &message->send;
@@ -296,7 +296,7 @@ static void complete_early(struct rawe_message *message, struct rawe_conn *conn)
     message->phase = PHASE_QUEUED;
 }
 
-/** rawe_send.transmitted. */
+/** rawe_send.transmitted */
 static void message_transmitted(struct rawe_send *send, struct rawe_conn *conn)
 {
     struct rawe_message *message = message_of(send);
@@ -315,7 +315,7 @@ static enum rawe_peer_result send_in_place(struct rawe_peer *peer, struct rawe_c
     struct rawe_send *send = &message->send;
     bool may_copy = !send->ordered && total_bytes <= RAWE_PEER_COPY_BYTES;
     bool early = message->own != NULL && (send->piece_count == 1 || may_copy);
-    /* A message sent in order can share batches, however short it is. */
+    /* Ordered messages can share batches, however short they are. */
     send->ordered = send->ordered || (conn->lane == RAWE_LANE_BULK && peer->streak);
     send->kind = RAWE_FRAGMENT_MESSAGE;
     send->relaxed = early;
@@ -386,7 +386,7 @@ static bool begin_operation(struct rawe_peer *peer, struct rawe_operation *opera
     return rawe_conn_operate(conn, operation, joins ? peer->engine->now_ns : now_ns(peer));
 }
 
-/** Count a piece of a split GET, or the end of its requests, as complete. */
+/** Note that a piece of a split GET, or its last request, is complete. */
 static void finish_part(struct rawe_operation *whole)
 {
     if (--whole->parts == 0) {
@@ -394,10 +394,10 @@ static void finish_part(struct rawe_operation *whole)
     }
 }
 
-/** rawe_send.done: the split GET requests no more. */
+/** rawe_send.done: the split GET has no more to request. */
 static void asking_done(struct rawe_send *send, enum rawe_status status)
 {
-    (void)status; /* the operation has its own */
+    (void)status; /* the operation has its own status */
     finish_part(((struct rawe_operation_part *)(void *)send)->operation);
 }
 
@@ -418,7 +418,7 @@ static void piece_done(struct rawe_operation *piece, enum rawe_status status)
     enum rawe_refusal refusal = piece->refusal;
     free(piece);
     if (status == RAWE_STATUS_DROPPED) {
-        return; /* the process finalizes: `whole` is its caller's */
+        return; /* the process is finalizing: `whole` belongs to its caller */
     }
     if (status != RAWE_STATUS_DONE) {
         whole->status = status;
@@ -504,7 +504,7 @@ void rawe_peer_begin_waiting(struct rawe_engine *engine)
     }
 }
 
-/** Fail the waiting GETs from a peer that is closed or given up. */
+/** Fail the waiting GETs from a peer that we closed or gave up on. */
 static void abandon_waiting(struct rawe_engine *engine, const struct rawe_peer *peer)
 {
     struct rawe_link abandoned, *next;

@@ -54,7 +54,7 @@ struct rawe_peer {
     struct rawe_conn *conn[RAWE_LANES]; /**< NULL until the lane is used */
     void *owner;                        /**< of its connections */
     uint32_t speed_mbps;                /**< see rawe_peer_config */
-    uint64_t streak_since_ns;           /**< start of the current series of one-frame messages... */
+    uint64_t streak_since_ns;           /**< start of the current run of one-frame messages... */
     uint32_t streak_count;              /**< ... on the express lane, and their number */
     bool streak;                        /**< the bulk lane carries only such messages */
     bool takes_part; /**< carries other routes' PUTs as well (rawe_balance.h). Atomic */
@@ -79,11 +79,11 @@ struct rawe_peer {
  */
 struct rawe_message {
     struct rawe_send send;
-    /** Complete, after RAWE_PEER_QUEUED. `completed_early`: its own memory is still in use. */
+    /** Called on completion if queued. `completed_early`: the message's memory is still in use. */
     void (*complete)(struct rawe_message *message, enum rawe_status status);
-    /** The memory of a message that completed early is free. */
+    /** Called when the memory of a message that completed early may be reused. */
     void (*release)(struct rawe_message *message);
-    /** Its own memory, with room to copy both pieces. NULL: no early completion. */
+    /** The message's own memory, with room for both pieces. NULL: no early completion. */
     uint8_t *own;
     bool completed_early;
     /* the peer's */
@@ -95,14 +95,14 @@ enum rawe_peer_result {
     RAWE_PEER_COMPLETE,  /**< no `complete` will follow */
     RAWE_PEER_QUEUED,    /**< `complete` will follow */
     RAWE_PEER_FAILED,    /**< the connection has failed; no callback follows */
-    RAWE_PEER_NO_MEMORY, /**< nothing was taken */
+    RAWE_PEER_NO_MEMORY, /**< the message was not accepted */
 };
 
 /** Initialize a peer, which must not move in memory. Opens nothing. The engine must outlive it. */
 void rawe_peer_init(struct rawe_peer *peer, struct rawe_engine *engine,
                     const struct rawe_peer_config *config);
 
-/** Close the peer's connections and fail remaining sends. Other connections move off its route. */
+/** Close the peer's connections and fail their sends. Other connections move off its route. */
 void rawe_peer_close(struct rawe_peer *peer);
 
 /** Open the connection of a lane; NULL when out of memory. Use rawe_peer_conn. */
@@ -118,18 +118,18 @@ static inline struct rawe_conn *rawe_peer_conn(struct rawe_peer *peer, unsigned 
 /** Connect a lane that was never used, before anything is sent on it. */
 void rawe_peer_connect(struct rawe_peer *peer, unsigned lane);
 
-/** The peer's process is lost: fail its connections, which say so if it ever probes them. */
+/** Fail the connections to a lost process. They report the failure if it ever probes them. */
 void rawe_peer_give_up(struct rawe_peer *peer);
 
-/** The path was found to carry at most this much frame payload. */
+/** Set the largest frame payload that the path was found to carry. */
 void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_bytes);
 
-/** The peer's interface has a new MAC address. */
+/** Use the new MAC address of the peer's interface. */
 void rawe_peer_set_mac(struct rawe_peer *peer, const uint8_t mac[RAWE_MAC_BYTES], uint64_t now_ns);
 
 /**
- * Our interface has a new MAC address (rawe_engine_set_mac): send a frame, from which the peer
- * learns it. `opens`: open a connection for that if there is none.
+ * Send a frame from which the peer learns our interface's new MAC address (rawe_engine_set_mac).
+ * `opens`: open a connection for this frame if there is none.
  */
 void rawe_peer_announce(struct rawe_peer *peer, bool opens, uint64_t now_ns);
 
@@ -139,10 +139,10 @@ void rawe_peer_announce(struct rawe_peer *peer, bool opens, uint64_t now_ns);
  */
 void rawe_peer_join(struct rawe_peer *peer, struct rawe_peer *other);
 
-/** The route is down: move connections to another one, if any, until rawe_peer_set_up. */
+/** Set the route down: connections use another one, if any, until rawe_peer_set_up. */
 void rawe_peer_set_down(struct rawe_peer *peer, uint64_t now_ns);
 
-/** The route is up again: its connections return, and so do others that had no route. */
+/** Set the route up: its connections return, and so do others that had no working route. */
 void rawe_peer_set_up(struct rawe_peer *peer, uint64_t now_ns);
 
 /** Return the peer object whose route a connection uses. */
@@ -151,11 +151,11 @@ struct rawe_peer *rawe_peer_used(const struct rawe_conn *conn);
 /** Return the next peer object of the same process; `peer` itself if it is the only one. */
 struct rawe_peer *rawe_peer_next(struct rawe_peer *peer);
 
-/** Return the worst result of rawe_conn_finalized for all its connections. */
+/** Return the worst result of rawe_conn_finalized for all the peer's connections. */
 enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, enum rawe_needs needs,
                                         uint64_t now_ns);
 
-/** Send a short message by copying it, which completes it. RAWE_STATUS_BUSY: use rawe_peer_send. */
+/** Send a short message by copying, which completes it. RAWE_STATUS_BUSY: use rawe_peer_send. */
 enum rawe_status rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const void *first,
                                      size_t first_bytes, const void *second, size_t second_bytes);
 

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Quality of a route: the fraction of its frames that is lost, over some time and enough frames. A
- * route that loses many, while another to the same process loses few, is slower than that one: each
+ * route that loses many, while another to the same process loses few, is the slower one: each
  * loss costs at least a round trip and, with most short messages, a probe. If both lose many, the
  * cause is congestion or the network as a whole.
  */
@@ -19,10 +19,10 @@
 #define RAWE_QUALITY_TIME_NS 100000000ull
 
 struct rawe_quality {
-    uint64_t since_ns;      /**< start of the current measurement; 0: none */
-    uint32_t arrived, lost; /**< the route's counts at that time */
-    uint64_t asked_ns;      /**< when a PING that is not counted yet was sent over it; 0: none */
-    uint32_t answered, unanswered; /**< PINGs since, which count as frames */
+    uint64_t since_ns;             /**< start of the current measurement; 0: none */
+    uint32_t arrived, lost;        /**< the route's counts at that time */
+    uint64_t asked_ns;             /**< when an uncounted PING was sent over the route; 0: none */
+    uint32_t answered, unanswered; /**< PINGs since then, which count as frames */
     uint16_t permille;             /**< lost in the last measurement, of 1000 frames */
     uint8_t poor;                  /**< measurements in a row with too many losses */
     bool measured;                 /**< at least one measurement is complete */
@@ -45,7 +45,7 @@ bool rawe_quality_is_poor(const struct rawe_quality *quality, uint32_t arrived, 
 bool rawe_quality_measure(struct rawe_quality *quality, uint32_t arrived, uint32_t lost,
                           uint64_t now_ns);
 
-/** Return the known losses of the route per 1000 frames; 0: nothing is known. */
+/** Return the route's losses per 1000 frames; 0: none, or not known. */
 uint32_t rawe_quality_permille(const struct rawe_quality *quality, uint32_t arrived, uint32_t lost);
 
 /**

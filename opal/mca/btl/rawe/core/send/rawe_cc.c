@@ -22,12 +22,12 @@
 /** Persistent congestion: RFC 9002 section 7.6.1, kPersistentCongestionThreshold. */
 #define PERSISTENT_TIMEOUTS 3u
 
-/** An unused window is kept no longer than this, whatever the estimated round trip. */
+/** An unused window is kept no longer than this, whatever the round-trip estimate. */
 #define UNUSED_MOST_NS 1000000000ull
 
 /**
- * Minimum time and bytes of a rate measurement: acknowledgements arrive in bursts, for a quarter of
- * the window each, and shapers release frames in bursts as well.
+ * Minimum time and bytes of a rate measurement: acknowledgements arrive in bursts, each for a
+ * quarter of the window, and shapers release frames in bursts as well.
  */
 #define RATE_LEAST_NS 2000000ull
 #define RATE_LEAST_BYTES 65536u
@@ -66,7 +66,7 @@ void rawe_cc_forget(struct rawe_cc *cc, const struct rawe_rtt *rtt, uint64_t now
 
 /**
  * Measure the rate of acknowledged bytes while frames are continuously in flight. Frames in flight
- * divided by round trip would mislead: after a pause few frames are in flight, but the round trip
+ * divided by round trip would mislead: after a pause, few frames are in flight, but the round trip
  * still includes the old queue.
  */
 void rawe_cc_measure_rate(struct rawe_cc *cc, const struct rawe_ack *ack)

@@ -23,7 +23,7 @@ struct rawe_cc;
  */
 struct rawe_cc_type {
     const char *name; /**< the value of btl_rawe_congestion */
-    /** A new path: set the initial window, usually cc->first, and the algorithm's state. */
+    /** Called on a new path: set the initial window, usually cc->first, and the state. */
     void (*started)(struct rawe_cc *cc);
     /** An acknowledgement arrived. cc->rate_mbps is up to date. */
     void (*acknowledged)(struct rawe_cc *cc, const struct rawe_ack *ack);
@@ -40,7 +40,7 @@ struct rawe_cubic {
     uint32_t threshold;      /**< slow start ends here */
     uint32_t acked_in_round; /**< frames acknowledged in this round trip, which is one window */
     uint32_t plateau;        /**< the window at the last reduction */
-    uint32_t rounds;         /**< round trips since then */
+    uint32_t rounds;         /**< round trips since the last reduction */
 };
 
 struct rawe_cc {
@@ -52,8 +52,8 @@ struct rawe_cc {
     uint32_t rate_mbps;    /**< delivery rate, averaged over the latest measurements; 0: none yet */
     uint32_t refill;       /**< frames that may be in flight while refilling after losses */
     uint64_t used_ns;      /**< when half the window was last in flight */
-    uint64_t recovery_ns;  /**< losses of frames sent up to then belong to the last reduction */
-    uint64_t lost_ns;      /**< first loss since something last arrived; 0: none */
+    uint64_t recovery_ns;  /**< losses of frames sent until then belong to the last reduction */
+    uint64_t lost_ns;      /**< first loss since a frame last arrived; 0: none */
     uint64_t rate_from_ns; /**< start of the rate measurement; 0: nothing is in flight */
     uint64_t rate_bytes;   /**< acknowledged since then */
     union {
@@ -70,7 +70,7 @@ extern const struct rawe_cc_type *const rawe_cc_types[];
 void rawe_cc_start(struct rawe_cc *cc, const struct rawe_cc_type *type, uint32_t most,
                    uint32_t frame_bytes, uint64_t now_ns);
 
-/** Frames sent so far used another path: do not take their losses for congestion on this one. */
+/** Ignore losses of frames sent so far, which used another path: they are no congestion here. */
 static inline void rawe_cc_excuse(struct rawe_cc *cc, uint64_t now_ns)
 {
     cc->recovery_ns = now_ns;
@@ -112,7 +112,7 @@ static inline void rawe_cc_sent(struct rawe_cc *cc, uint32_t in_flight, uint64_t
 /** Slow path of rawe_cc_validate. */
 void rawe_cc_forget(struct rawe_cc *cc, const struct rawe_rtt *rtt, uint64_t now_ns);
 
-/** Frames are about to be transmitted: if the window was unused for too long, forget it. */
+/** Before frames are transmitted, forget the window if it was unused for too long. */
 static inline void rawe_cc_validate(struct rawe_cc *cc, const struct rawe_rtt *rtt,
                                     uint32_t in_flight, uint64_t now_ns)
 {
@@ -122,7 +122,7 @@ static inline void rawe_cc_validate(struct rawe_cc *cc, const struct rawe_rtt *r
     }
 }
 
-/** Begin with a single frame: the peer must first say how many may follow. */
+/** Start with a single frame: the peer must first report how many may follow. */
 static inline void rawe_cc_announce(struct rawe_cc *cc, uint64_t now_ns)
 {
     cc->refill = 1;
@@ -170,7 +170,7 @@ void rawe_cc_refill(struct rawe_cc *cc, uint32_t in_flight, uint32_t arrived_fra
 
 /**
  * Pace the sender after losses were reported, or after a later acknowledgement of `arrived_frames`;
- * `in_flight` frames are left. Until the window is full again, it is filled as in slow start, not
+ * `in_flight` frames remain. Until the window is full again, it is filled as in slow start, not
  * at once (RFC 6937: PRR with slow start reduction bound).
  */
 static inline void rawe_cc_pace(struct rawe_cc *cc, uint32_t in_flight, uint32_t arrived_frames)
@@ -180,7 +180,7 @@ static inline void rawe_cc_pace(struct rawe_cc *cc, uint32_t in_flight, uint32_t
     }
 }
 
-/** Higher delivery rates are recorded as this one. */
+/** Maximum recorded delivery rate. */
 #define RAWE_CC_RATE_MOST_MBPS (1u << 20)
 
 #endif

@@ -4,8 +4,8 @@
  * CUBIC (RFC 9438): slow start, a reduction to 0.7 when frames are lost, and cubic growth, which is
  * fast at first, slow around the window at the loss, and fast beyond it. Time is counted in round
  * trips, not in seconds, because a round trip takes microseconds. Whatever its size, the window
- * recovers in ROUNDS_BACK round trips. So it stays nearly full in spite of random losses, as on a
- * bad cable. Additive increase would need a hundred round trips for each loss.
+ * recovers in ROUNDS_BACK round trips. So it stays nearly full in spite of random losses, such as
+ * those of a bad cable. Additive increase would need a hundred round trips for each loss.
  */
 #include "rawe_cc.h"
 
@@ -67,7 +67,7 @@ static void cubic_lost(struct rawe_cc *cc)
     cubic->threshold = cc->window;
 }
 
-/** Use the smallest window. Slow start then grows it to that after the last reduction. */
+/** Use the smallest window. Slow start then grows it to its size after the last reduction. */
 static void timed_out(struct rawe_cc *cc)
 {
     rawe_cc_set_window(cc, cc->least);

@@ -39,10 +39,10 @@ uint64_t rawe_rtt_overdue(const struct rawe_rtt *rtt, uint64_t least_ns, uint64_
 /** Number of loss recoveries that keep a wider window (RFC 8985: reo_wnd_persist). */
 #define PERSIST_RECOVERIES 16u
 
-/** RFC 8985 stops at the smoothed RTT, which is shorter than the queue of one link of a LAG. */
+/** RFC 8985 stops at the smoothed RTT, which is less than the queueing delay of a LAG's link. */
 #define STEPS_MAX 20u
 
-/** Limit on the total: a stopped peer causes round trips of minutes, but losses cannot wait. */
+/** Limit on the window: a stopped peer causes minute-long round trips, but losses cannot wait. */
 #define STEPS_MOST_NS 10000000ull
 
 void rawe_reorder_init(struct rawe_reorder *reorder)

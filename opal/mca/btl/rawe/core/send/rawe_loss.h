@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Telling late frames from lost ones: the round-trip time of a connection, and its reordering
- * window. That is how late a frame may be after newer ones before it counts as lost.
+ * window, which is how late a frame may be after newer ones before it counts as lost.
  */
 #ifndef RAWE_LOSS_H
 #define RAWE_LOSS_H
@@ -34,14 +34,14 @@ static inline void rawe_rtt_expect(struct rawe_rtt *rtt, uint64_t rtt_ns)
 /** Add a sample: the time from sending a frame, sent only once, to its acknowledgement. */
 void rawe_rtt_sample(struct rawe_rtt *rtt, uint64_t sample_ns);
 
-/** A probe was answered after `took_ns`, so the shortest round trip is at most that. */
+/** Note that a probe was answered after `took_ns`: the shortest round trip is at most that. */
 static inline void rawe_rtt_probed(struct rawe_rtt *rtt, uint64_t took_ns)
 {
     took_ns = took_ns != 0 ? took_ns : 1;
     rtt->minimum_ns = took_ns < rtt->minimum_ns ? took_ns : rtt->minimum_ns;
 }
 
-/** An acknowledgement. The send window fills in its results, which congestion control uses. */
+/** An acknowledgement. The send window fills in the results, which congestion control uses. */
 struct rawe_ack {
     uint64_t now_ns;
     /** The peer reported everything it has: an arrival is evidence that missing frames are lost. */
@@ -81,7 +81,7 @@ static inline void rawe_reorder_resent(struct rawe_reorder *reorder)
 /** The peer dropped a duplicate. Ignore it if nothing was resent: the network duplicated it. */
 void rawe_reorder_duplicate(struct rawe_reorder *reorder, uint32_t una, uint32_t next);
 
-/** Frames were lost, for the first time in this round trip. */
+/** Note the first loss of frames in this round trip. */
 void rawe_reorder_recovery(struct rawe_reorder *reorder);
 
 /** Return the width in ns, at least the configured `least_ns`. */

@@ -3,7 +3,7 @@
  *
  * Message order across all connections to a process. Open MPI's ob1 numbers messages with 16 bits
  * and sorts early ones, so none may overtake 32768 others. Each connection keeps its messages in
- * order, or nearly, but it could run arbitrarily far ahead of another whose interface is slower,
+ * order, or nearly so, but could run arbitrarily far ahead of another whose interface is slower,
  * stalls, or has lost a frame. So messages to a process are numbered when submitted, and a message
  * is sent only when all that precede it by RAWE_ORDER_MOST or more have been acknowledged. The
  * numbers are not transmitted; the receiver delivers acknowledged messages in the order of arrival
@@ -23,7 +23,7 @@
 /** A message overtakes fewer than this many others to the same process. */
 #define RAWE_ORDER_MOST 8192u
 
-/** Number of steps in that distance: raising the limit and waking connections costs time. */
+/** Number of steps in RAWE_ORDER_MOST: raising the limit and waking connections takes time. */
 #define RAWE_ORDER_STEPS 8u
 
 /** The messages to a process. Numbers start at 1; 0: no message. */
@@ -35,7 +35,7 @@ struct rawe_order {
     struct rawe_link members; /**< connections to the process */
 };
 
-/** A connection's membership. */
+/** A connection's membership in an order. */
 struct rawe_order_member {
     struct rawe_link link;
     struct rawe_order *order;

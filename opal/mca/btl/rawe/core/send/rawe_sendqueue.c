@@ -120,13 +120,13 @@ static uint64_t stays_bytes(const struct rawe_send *send, uint64_t keep_bytes, u
 {
     uint64_t left_bytes = send->total_bytes - send->framed_bytes;
     if (keep_bytes < grain_bytes) {
-        /* A partly framed send must keep some bytes, with which it completes. */
+        /* A partly framed send must keep some bytes with which to complete. */
         keep_bytes = send->framed_bytes != 0 ? grain_bytes : 0;
     }
     return keep_bytes == 0 || keep_bytes + grain_bytes <= left_bytes ? keep_bytes : left_bytes;
 }
 
-/** Cut a send after `stay_bytes` more. Returns the rest as a new send, NULL when out of memory. */
+/** Cut a send after `stay_bytes` more. Returns the rest as a new send; NULL: out of memory. */
 static struct rawe_send *cut_send(struct rawe_sendqueue *queue, struct rawe_send *send,
                                   uint64_t stay_bytes)
 {
@@ -199,7 +199,7 @@ void rawe_sendqueue_replaced(struct rawe_sendqueue *queue, struct rawe_send *sen
     prepare_send(queue, send);
 }
 
-/** If the turn of the first send, a long reply, is over, cut it and queue the rest; else false. */
+/** Cut the first send, a long reply, and queue the rest if its turn is over; else false. */
 static bool end_turn(struct rawe_sendqueue *queue, struct rawe_send *send)
 {
     if (send->framed_bytes < TURN_BYTES || queue->last == NULL) {

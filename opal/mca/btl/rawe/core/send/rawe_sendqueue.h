@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Send queue: the sends of a connection that are not wholly in frames yet, and the numbers of its
+ * Send queue: the sends of a connection that are not yet fully in frames, and the numbers of its
  * fragmented messages in progress. Long replies queue behind everything else, because megabytes of
- * them would delay a message by milliseconds; the other sends stay in order. After 64 KiB have
+ * replies would delay a message by milliseconds; the other sends stay in order. After 64 KiB have
  * overtaken replies, messages let a reply pass, and replies are cut when messages are waiting, so
  * neither waits for long. Only the first send can be partly in frames.
  */
@@ -19,22 +19,22 @@
 
 struct rawe_sendqueue {
     struct rawe_send *first, **tail;
-    struct rawe_send *last;  /**< last one before the long replies, which follow it */
-    uint64_t passed_bytes;   /**< how much overtook long replies, minus reply bytes framed since */
-    uint64_t bytes;          /**< queued, not in frames yet */
-    uint64_t movable_bytes;  /**< the part of these that may move to another connection */
-    uint64_t messages_done;  /**< bitmap of completed messages from messages_open on */
-    uint32_t count;          /**< sends in the queue */
-    uint32_t message_number; /**< of the next fragmented message */
-    uint32_t messages_open;  /**< oldest incomplete fragmented message */
-    bool awaited;            /**< a caller awaits a frame that requested no acknowledgement */
-    struct rawe_sends reports; /**< transmitted, but not yet reported as such */
+    struct rawe_send *last;    /**< last send before the long replies, which follow it */
+    uint64_t passed_bytes;     /**< bytes that overtook long replies, minus those framed since */
+    uint64_t bytes;            /**< queued, not in frames yet */
+    uint64_t movable_bytes;    /**< queued bytes that may move to another connection */
+    uint64_t messages_done;    /**< bitmap of completed messages from messages_open on */
+    uint32_t count;            /**< sends in the queue */
+    uint32_t message_number;   /**< of the next fragmented message */
+    uint32_t messages_open;    /**< oldest incomplete fragmented message */
+    bool awaited;              /**< a caller awaits a frame that requested no acknowledgement */
+    struct rawe_sends reports; /**< transmitted, but not yet reported as transmitted */
 };
 
 /** Initialize an empty queue. Fragmented messages are numbered from `first_number` on. */
 void rawe_sendqueue_init(struct rawe_sendqueue *queue, uint32_t first_number);
 
-/** Start a new life of the connection: numbers restart, queued sends stay. */
+/** Restart the message numbers for a connection that is starting anew. Queued sends stay. */
 void rawe_sendqueue_renumber(struct rawe_sendqueue *queue, uint32_t first_number);
 
 /** Queue a send that is not in any frame. Computes its total_bytes. */
@@ -53,10 +53,10 @@ uint64_t rawe_sendqueue_move(struct rawe_sendqueue *to, struct rawe_sendqueue *f
 /** Remove all sends and return them as a list. */
 struct rawe_send *rawe_sendqueue_clear(struct rawe_sendqueue *queue);
 
-/** The pieces of a queued send have changed; none of them is in a frame. */
+/** Update the counts for a queued send, not yet in any frame, whose pieces have changed. */
 void rawe_sendqueue_replaced(struct rawe_sendqueue *queue, struct rawe_send *send);
 
-/** The next `bytes` of the first send are in a frame. True: that was the rest; it is dequeued. */
+/** Note that the next `bytes` of the first send are framed. True: all are, and it is dequeued. */
 bool rawe_sendqueue_framed(struct rawe_sendqueue *queue, uint64_t bytes);
 
 /** Return true if another message may be fragmented, because the receiver has room for it. */
@@ -72,17 +72,17 @@ static inline void rawe_sendqueue_number(struct rawe_sendqueue *queue, struct ra
     send->message_number = queue->message_number++;
 }
 
-/** A frame of `send` has left the window. True: it was the last one, so the send is complete. */
+/** Note that a frame of `send` has left the window. True: it was the last; `send` is complete. */
 bool rawe_sendqueue_released(struct rawe_sendqueue *queue, struct rawe_send *send);
 
-/** Let rawe_sendqueue_next_report return a fully transmitted send, unless it completes before. */
+/** List a fully transmitted send for rawe_sendqueue_next_report, unless it completes earlier. */
 void rawe_sendqueue_report(struct rawe_sendqueue *queue, struct rawe_send *send);
 
 /** Remove and return the next send to be reported as transmitted; NULL: none. */
 struct rawe_send *rawe_sendqueue_next_report(struct rawe_sendqueue *queue);
 
 /**
- * A frame is complete; `awaited`: a caller awaits its send. Returns true if the frame should
+ * Note a complete frame; `awaited`: a caller awaits its send. Returns true if the frame should
  * request an acknowledgement, because this or an earlier frame is awaited and the queue is empty.
  */
 static inline bool rawe_sendqueue_asks(struct rawe_sendqueue *queue, bool awaited)

@@ -133,7 +133,7 @@ void rawe_sendwin_reset(struct rawe_sendwin *window, uint32_t first_sequence)
     window->loss_deadline_ns = 0;
 }
 
-/** Note when segments are sent. `missing`: earlier ones, in the same times, that may yet arrive. */
+/** Note when segments are sent. `missing`: earlier ones in `times` that may yet arrive. */
 static void note_time(struct rawe_txframe_times *times, uint64_t missing, uint64_t sent_ns)
 {
     times->newest_ns = sent_ns;
@@ -226,8 +226,8 @@ static uint64_t note_segments_arrived(struct rawe_sendwin *window, struct rawe_t
     uint32_t waiting = rawe_sendwin_count(segments & frame->to_send);
     uint32_t count = rawe_sendwin_count(segments);
     /*
-     * Resent segments give no RTT (Karn). An answer that follows the newest resend by less than any
-     * RTT may belong to the first transmission: it is no evidence.
+     * Resent segments give no RTT (Karn). An answer that follows the newest resend by less than the
+     * minimum RTT may belong to the first transmission, so it is no evidence.
      */
     if (again != 0 && passed_ns(ack->now_ns, frame->again.newest_ns) >= ack->minimum_rtt_ns) {
         note_evidence(window, frame, again, frame->again.oldest_ns, ack);
@@ -296,7 +296,7 @@ void rawe_sendwin_sack(struct rawe_sendwin *window, uint32_t acknowledgement, co
             uint32_t sequence =
                 acknowledgement + 1 + (uint32_t)i * 8 + (uint32_t)__builtin_ctz(bits);
             if (!rawe_sequence_before(sequence, window->next)) {
-                return; /* never sent: the rest is invalid, too */
+                return; /* never sent: the rest of the bitmap is invalid, too */
             }
             while (sequence - frame->sequence >= frame->segments) {
                 frame = frame->next;
@@ -321,13 +321,13 @@ void rawe_sendwin_probe_answered(struct rawe_sendwin *window, uint64_t sent_ns, 
     }
 }
 
-/** Return the segments, sent by `sent_ns`, that later ones overtook. `*undecided`: or may have. */
+/** Return the segments, sent by `sent_ns`, that later ones overtook; `*undecided`: may have. */
 static uint64_t overtaken(const struct rawe_sendwin *window, const struct rawe_txframe *frame,
                           uint64_t segments, uint64_t sent_ns, uint64_t reorder_ns,
                           bool window_passed, bool *undecided)
 {
     if (segments == 0) {
-        return 0; /* `sent_ns` is not set then */
+        return 0; /* `sent_ns` is not set */
     }
     if (sent_ns == window->newest_delivered_ns) {
         /* Within a turn, only first transmissions are known to be in order. */

@@ -48,11 +48,11 @@ struct rawe_txframe_times {
 struct rawe_txframe {
     struct rawe_txframe *next;      /**< in the window, the next frame; else in the free list */
     struct rawe_txframe *previous;  /**< in the window; invalid in the oldest frame */
-    struct rawe_txframe_slab *slab; /**< the slab that contains it */
+    struct rawe_txframe_slab *slab; /**< the slab that contains the frame */
     struct rawe_send *send; /**< the send that it refers to; NULL: all bytes are in `buffer` */
-    uint64_t number;        /**< of its first, or only, message (rawe_order.h); 0: none */
+    uint64_t number;        /**< number of its first message (rawe_order.h); 0: none */
     uint64_t to_send;       /**< not sent yet, or lost */
-    uint64_t arrived;       /**< the peer has received them */
+    uint64_t arrived;       /**< received by the peer */
     uint64_t sent;          /**< sent at least once */
     uint64_t resent;        /**< sent more than once */
     struct rawe_txframe_times first; /**< segments sent once */
@@ -171,7 +171,7 @@ struct rawe_sendwin {
     uint64_t newest_delivered_ns; /**< when that frame was sent */
     uint64_t evidence_ns;         /**< when we learned of its arrival */
     uint64_t loss_deadline_ns;    /**< when to detect losses again; 0: never */
-    struct rawe_txframe *held;    /**< coalesces messages; has no number yet */
+    struct rawe_txframe *held;    /**< the held-back frame, which has no number yet; or NULL */
 };
 
 /** Initialize an empty window of `frames` numbers. */
@@ -205,7 +205,7 @@ static inline void rawe_sendwin_hold(struct rawe_sendwin *window, struct rawe_tx
     window->held = frame;
 }
 
-/** Take the held-back frame out of the window; NULL: none. */
+/** Remove and return the held-back frame; NULL: none. */
 static inline struct rawe_txframe *rawe_sendwin_take_held(struct rawe_sendwin *window)
 {
     struct rawe_txframe *frame = window->held;
@@ -221,7 +221,7 @@ static inline void rawe_sendwin_plan_search(struct rawe_sendwin *window, uint64_
     }
 }
 
-/** Return how many bits are set. */
+/** Return the number of set bits. */
 static inline uint32_t rawe_sendwin_count(uint64_t bits)
 {
     return bits <= 1 ? (uint32_t)bits : (uint32_t)__builtin_popcountll(bits);
@@ -308,15 +308,15 @@ struct rawe_txframe *rawe_sendwin_remove(struct rawe_sendwin *window);
 struct rawe_txframe *rawe_sendwin_acknowledge_some(struct rawe_sendwin *window,
                                                    uint32_t acknowledgement, struct rawe_ack *ack);
 
-/** A frame sent at `sent_ns` has arrived at the peer. Returns true if it is the newest so far. */
+/** Note that the peer has a frame sent at `sent_ns`. Returns true if it is the newest so far. */
 bool rawe_sendwin_delivered(struct rawe_sendwin *window, uint64_t sent_ns, uint32_t sequence,
                             uint64_t now_ns);
 
 /**
- * Acknowledge the oldest frame. All before `acknowledgement`, which is after una and not after
- * next, has arrived. If the frame has arrived whole, it is removed and returned, and the caller
- * continues with the next one; otherwise returns NULL, and una is `acknowledgement`. Retransmitted
- * frames yield no round trip (Karn's rule).
+ * Acknowledge the oldest frame. All frames before `acknowledgement`, which is after una and not
+ * after next, have arrived. If the whole oldest frame has arrived, it is removed and returned, and
+ * the caller continues with the next one; otherwise returns NULL, and una is `acknowledgement`.
+ * Retransmitted frames yield no round trip (Karn's rule).
  */
 static inline struct rawe_txframe *rawe_sendwin_acknowledge(struct rawe_sendwin *window,
                                                             uint32_t acknowledgement,
@@ -341,18 +341,18 @@ static inline struct rawe_txframe *rawe_sendwin_acknowledge(struct rawe_sendwin 
     return frame;
 }
 
-/** Mark the frames of an untrusted SACK bitmap. Stops at one that was never sent. */
+/** Mark the frames in an untrusted SACK bitmap. Stops at a frame that was never sent. */
 void rawe_sendwin_sack(struct rawe_sendwin *window, uint32_t acknowledgement, const uint8_t *bitmap,
                        size_t bitmap_bytes, struct rawe_ack *ack);
 
-/** A tail-loss probe, sent at `sent_ns` after all frames then in flight, was answered. */
+/** Note the answer to a tail-loss probe, sent at `sent_ns` after all frames then in flight. */
 void rawe_sendwin_probe_answered(struct rawe_sendwin *window, uint64_t sent_ns, uint64_t now_ns);
 
 /** Called for each segment that is found lost, after the frame's state has changed. */
 typedef void rawe_sendwin_lost_fn(void *context, const struct rawe_txframe *frame,
                                   uint32_t sequence);
 
-/** Find lost frames. True: some are undecided, so call again `reorder_ns` later. */
+/** Find lost frames. True: some may be lost, so call again `reorder_ns` later. */
 bool rawe_sendwin_detect_losses(struct rawe_sendwin *window, uint64_t reorder_ns, uint64_t now_ns,
                                 rawe_sendwin_lost_fn *lost, void *context);
 

@@ -1,13 +1,13 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Fanout groups: sockets of many processes on one interface, behind a single hook in the kernel.
- * There a program chooses which member is offered a frame (doc/architecture.md, "Many ranks on a
+ * Fanout groups: sockets of many processes on one interface, behind a single hook in the kernel,
+ * where a program chooses which member is offered a frame (doc/architecture.md, "Many ranks on a
  * host"). The member's own filter still applies, so no frame reaches the wrong process.
  *
  * The program returns an index into the kernel's list of members, which changes when a member is
  * closed or the interface goes down and up. So sockets join in the order of their creation, and
- * none may be closed while others are in use.
+ * none may be closed while other sockets are in use.
  *
  * The kernel's side: fanout_add, __fanout_unlink and packet_notifier in net/packet/af_packet.c.
  */
@@ -105,7 +105,7 @@ static unsigned collect_places(struct rawe_fanout_place *places,
     return used;
 }
 
-/** Sort the members by the creation of their sockets; returns how many were found. */
+/** Sort the members by when their sockets were created. Returns how many were found. */
 static unsigned sort_by(FILE *file, struct rawe_fanout_member *members, unsigned count)
 {
     char line[256];
@@ -113,7 +113,7 @@ static unsigned sort_by(FILE *file, struct rawe_fanout_member *members, unsigned
     uintmax_t inode;
 
     while (fgets(line, sizeof line, file) != NULL) {
-        /* sk RefCnt Type Proto Iface R Rmem User Inode; the title line has no number there. */
+        /* sk RefCnt Type Proto Iface R Rmem User Inode; the title line has no number at the end. */
         if (sscanf(line, "%*s %*s %*s %*s %*s %*s %*s %*s %ju", &inode) != 1) {
             continue;
         }
@@ -130,7 +130,7 @@ static unsigned sort_by(FILE *file, struct rawe_fanout_member *members, unsigned
     return sorted;
 }
 
-/** Sort by creation. If others are closed between two reads, the kernel skips sockets: retry. */
+/** Sort by creation. If sockets are closed between two reads, the kernel skips some: retry. */
 static int sort_by_creation(struct rawe_fanout_member *members, unsigned count,
                             struct rawe_port_error *error)
 {
@@ -148,7 +148,7 @@ static int sort_by_creation(struct rawe_fanout_member *members, unsigned count,
     return sorted == count ? 0 : -1;
 }
 
-/** Open a group's first socket for these members. Returns the descriptor, or -1 and the error. */
+/** Open the founding socket of the members' group. Returns the descriptor, or -1 and the error. */
 static int open_founder(const struct rawe_fanout_member *members, unsigned count,
                         const char *helper, struct rawe_port_error *error)
 {
@@ -178,8 +178,9 @@ static int open_founder(const struct rawe_fanout_member *members, unsigned count
 }
 
 /**
- * Join the members to the group. The founder is first, because the filters of the others, and with
- * them the program, are locked. When it is closed, the last to join moves to place 0, its own.
+ * Join the members to the group. The founder is first, because the filters of the members, and with
+ * them the program, are locked. When the founder is closed, the last member to join moves to place
+ * 0, which is its own.
  */
 static int join_all(int founder, const struct rawe_fanout_member *members, unsigned count,
                     bool *changed, struct rawe_port_error *error)

@@ -18,7 +18,7 @@
 #include "../packet/rawe_packet.h"
 #include "../sys/rawe_shared.h"
 
-/** The leader may start later: how many times to try to connect, and the interval. */
+/** How many times to try to connect to a leader that may start later, and the interval. */
 #define ATTEMPTS_MAX 500u
 #define ATTEMPT_INTERVAL_MS 20
 
@@ -28,26 +28,26 @@
 /** Maximum number of sockets of a process: four for each interface. */
 #define SOCKETS_MAX 64u
 
-/** If sockets are missing, the leader waits this long for more before it joins the others. */
+/** If sockets are missing, the leader waits this long for more before it joins those it has. */
 #define QUIET_MS 5000
 
-/** Connections that wait to be accepted. */
+/** Maximum number of connections waiting to be accepted. */
 #define BACKLOG 128
 
-/** Any user of the host may connect: the leader pauses after refusing one. */
+/** Any user of the host may connect, so the leader pauses after refusing a connection. */
 #define PAUSE_MS 5
 
-/** The program needs descriptors, too: leave 1/DESCRIPTORS_DIVISOR of them. */
+/** The program needs descriptors, too: leave it 1/DESCRIPTORS_DIVISOR of them. */
 #define DESCRIPTORS_DIVISOR 8u
 
 /** The leader's connection to a process. */
 struct connection {
     int fd;       /**< -1: free for the next */
-    bool joined;  /**< some of its sockets are in groups */
-    bool leaving; /**< it needs no more frames */
+    bool joined;  /**< some of the process's sockets are in groups */
+    bool leaving; /**< the process needs no more frames */
 };
 
-/** A socket that has yet to join. */
+/** A socket that has yet to join a group. */
 struct waiting {
     struct rawe_fanout_member member; /**< its descriptor is the leader's duplicate */
     struct connection *from;
@@ -55,7 +55,7 @@ struct waiting {
 
 struct leader {
     struct rawe_service_source source; /**< first; fd: epoll's */
-    struct rawe_service *service;      /**< its own, because its thread may wait for the helper */
+    struct rawe_service *service;      /**< the leader's own: its thread may wait for the helper */
     const char *helper;
     unsigned processes;
     int descriptors_max;
@@ -92,7 +92,7 @@ static int descriptors_max(void)
     return (int)(limit.rlim_cur - limit.rlim_cur / DESCRIPTORS_DIVISOR);
 }
 
-/** Watch a connection; NULL: the socket on which processes connect. */
+/** Watch a connection; NULL: the listening socket. */
 static bool watch_fd(const struct leader *leader, int fd, struct connection *connection)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
@@ -100,7 +100,7 @@ static bool watch_fd(const struct leader *leader, int fd, struct connection *con
     return epoll_ctl(leader->source.fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/** End a connection, or listening, even if a forked child has a copy of the descriptor. */
+/** End a connection, or stop listening, even if a forked child has a copy of the descriptor. */
 static void hang_up(int fd)
 {
     (void)shutdown(fd, SHUT_RDWR);
@@ -115,7 +115,7 @@ static void stop_listening(struct leader *leader)
     }
 }
 
-/** Close a connection, and its sockets that have not joined. */
+/** Close a connection, and its sockets that have not joined a group. */
 static void drop_connection(struct leader *leader, struct connection *connection)
 {
     unsigned left = 0;
@@ -134,7 +134,7 @@ static void drop_connection(struct leader *leader, struct connection *connection
     *connection = (struct connection){.fd = -1};
 }
 
-/** End all connections, which tells the processes: no socket is in a group, or needed, any more. */
+/** End all connections, which tells processes that no socket is in a group, or needed, any more. */
 static void drop_all(struct leader *leader)
 {
     for (unsigned i = 0; i < leader->processes; i++) {
@@ -151,7 +151,7 @@ static bool let_in(struct leader *leader)
 
     if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE) {
-            stop_listening(leader); /* or epoll would report it forever */
+            stop_listening(leader); /* otherwise epoll would report the socket forever */
         }
         return errno != ENOMEM && errno != ENOBUFS;
     }
@@ -167,7 +167,7 @@ static bool let_in(struct leader *leader)
     return true;
 }
 
-/** Receive a socket or a leaving notice. False: anything else, or the connection has ended. */
+/** Receive a socket or a leaving notice. False: another message, or the connection has ended. */
 static bool receive_socket(struct leader *leader, struct connection *connection)
 {
     struct waiting next = {.from = connection};
@@ -227,13 +227,13 @@ static void form_group(struct leader *leader, const struct rawe_fanout_member li
         from[i]->joined = from[i]->joined || joined;
     }
     if (changed && !joined) {
-        /* The kernel accepted only some, which miss their frames. Retrying would not help. */
+        /* The kernel accepted only some sockets, which miss their frames. Retrying would not help. */
         stop_listening(leader);
         drop_all(leader);
     }
 }
 
-/** Join complete groups; if `quiet`, also incomplete ones. Returns when more may join, in ms. */
+/** Form complete groups and, if `quiet`, incomplete ones. Returns in how many ms to call again. */
 static int form_groups(struct leader *leader, bool quiet)
 {
     int rest_ms = -1;
@@ -273,7 +273,7 @@ static int serve_leader(struct rawe_service_source *source, short events)
             const bool joined = connection->joined;
             drop_connection(leader, connection);
             if (joined) {
-                drop_all(leader); /* others have lost their places */
+                drop_all(leader); /* other members have lost their places */
             }
         }
     }
@@ -375,7 +375,7 @@ static bool connect_to_leader(struct rawe_host_group *group)
     return true;
 }
 
-/** Return true if the connection has ended. The leader never sends anything. */
+/** Return true if the connection has ended. The leader never sends data. */
 static bool has_ended(int fd)
 {
     char byte;
@@ -384,7 +384,7 @@ static bool has_ended(int fd)
     return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/** Return true if a socket of ours is in a group: the leader had room, and formed one. */
+/** Return true if one of our sockets is in a group: the leader had room, and formed a group. */
 static bool is_grouped(const struct rawe_host_group *group)
 {
     for (unsigned i = 0; i < group->sockets_sent; i++) {
@@ -426,7 +426,7 @@ static int take_next_step(struct rawe_host_group *group)
     for (; group->sockets_sent < group->socket_count; group->sockets_sent++) {
         const struct rawe_fanout_member *next = &group->sockets[group->sockets_sent];
         if (!rawe_descriptor_send(group->source.fd, next, sizeof *next, next->fd)) {
-            /* Full, or this user has too many descriptors in flight (ETOOMANYREFS). */
+            /* The queue is full, or this user has too many descriptors in flight (ETOOMANYREFS). */
             return group->attempts++ < ATTEMPTS_MAX ? SEND_INTERVAL_MS : -1;
         }
     }
@@ -456,7 +456,7 @@ int rawe_host_group_open(struct rawe_host_group **out, const struct rawe_host_gr
     group->source = (struct rawe_service_source){.serve = serve_group, .fd = -1};
     (void)pthread_mutex_init(&group->lock, NULL);
     group->config = *config;
-    /* A name that begins with 0 is abstract: not in a file system, and gone with its socket. */
+    /* A name that begins with 0 is abstract: in no file system, and deleted with its socket. */
     const size_t len = strnlen(config->name, sizeof group->address.sun_path - 1);
     group->address.sun_family = AF_UNIX;
     memcpy(group->address.sun_path + 1, config->name, len);

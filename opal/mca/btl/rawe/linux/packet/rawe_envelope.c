@@ -17,7 +17,7 @@
 /** Version 4, five words. */
 #define IPV4_FIRST 0x45u
 
-/** Offsets of its fields. */
+/** Offsets of IPv4 header fields. */
 #define IPV4_LENGTH 2u
 #define IPV4_CHECKSUM 10u
 #define IPV4_ADDRESSES 12u
@@ -26,7 +26,7 @@ _Static_assert(sizeof(struct virtio_net_hdr) == 10, "as the kernel lays it in fr
 _Static_assert(sizeof(struct rawe_envelope) == 10 + RAWE_ENVELOPE_HEAD_BYTES, "no padding");
 
 /**
- * Write the IPv4 header for `bytes` bytes after it. The receiver's IP stack drops packets from the
+ * Write the IPv4 header of a packet with `bytes` bytes after it. The receiver's IP stack drops packets from the
  * source address 255.255.255.255 (RFC 1122 section 3.2.1.3) before it looks for a route
  * (ip_route_input_slow), but after our sockets have received them. The destination of group batches
  * is 224.0.0.x, which snooping bridges and switches flood.
@@ -43,7 +43,7 @@ static void write_ipv4(uint8_t *ip, const uint8_t *destination_mac, size_t bytes
     ip[0] = IPV4_FIRST;
     rawe_put16(ip + IPV4_LENGTH, (uint16_t)(IPV4_BYTES + bytes));
     ip[6] = 0x40; /* do not fragment */
-    ip[8] = 1;    /* time to live: not beyond this segment */
+    ip[8] = 1;    /* time to live: do not leave this segment */
     ip[9] = IPPROTO_TCP;
     memcpy(ip + IPV4_ADDRESSES, addresses, sizeof addresses);
     rawe_put16(ip + IPV4_CHECKSUM, (uint16_t)~rawe_sum16_fold(rawe_sum16_add(0, ip, IPV4_BYTES)));
@@ -73,7 +73,7 @@ void rawe_envelope_write(struct rawe_envelope *envelope, const uint8_t *head, si
     rawe_put16(out + 12, ETHERTYPE_IPV4);
     write_ipv4(ip, head, bytes);
     memcpy(batch, head + RAWE_ETH_HEADER_BYTES, RAWE_BATCH_HEADER_BYTES);
-    /* The device that cuts or sends the packet adds headers and data to this sum. */
+    /* The device that cuts or sends the packet adds the headers and data to this sum. */
     rawe_pseudo_encode(pseudo, ip + IPV4_ADDRESSES, (uint16_t)bytes);
     rawe_put16(batch + RAWE_BATCH_OFFSET_CHECKSUM,
                rawe_sum16_fold(rawe_sum16_add(0, pseudo, sizeof pseudo)));

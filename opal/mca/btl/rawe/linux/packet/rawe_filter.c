@@ -26,7 +26,7 @@
 /** Offset of the EtherType. */
 #define ETHERTYPE_OFFSET 12u
 
-/** The kernel's packet type. */
+/** Offset of the kernel's packet type. */
 #define PACKET_TYPE_OFFSET ((uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE))
 
 /** The EtherType as the kernel read it (eth_type_trans); without Ethernet headers there is none. */
@@ -56,7 +56,7 @@ static const struct offsets in_batches = {
 
 /*
  * A program consists of tests. Each loads a field, or uses the last one loaded, and either returns
- * "drop" or falls through. A load beyond the end of a short frame also drops it.
+ * "drop" or falls through. A load beyond the end of a short frame also drops the frame.
  */
 struct program {
     struct sock_filter statements[64 + 2 * 32 * RAWE_PORT_GROUP_WORDS];
@@ -121,7 +121,7 @@ static void refuse_value(struct program *program, uint32_t value)
     finish_program(program, 0);
 }
 
-/** Drop the other batch port's packets, by length. This test is first because it loads nothing. */
+/** Drop packets for the other batch port, by length. First test, because it loads nothing. */
 static void demand_length(struct program *program, bool middle)
 {
     append(program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0));
@@ -135,8 +135,8 @@ static void demand_length(struct program *program, bool middle)
 }
 
 /**
- * Accept HOST: frames to the interface's address. Of OTHERHOST, accept frames to the address at
- * opening, because peers may know no other. The rest arrive in promiscuous mode, or belong to a
+ * Accept HOST: frames to the interface's address. Of OTHERHOST, accept frames to its address when
+ * it was opened, because peers may know no other. The rest arrive in promiscuous mode, or belong to a
  * VLAN that this host is not in, with the tag no longer visible: rawe_packet.c tells them apart.
  */
 static void demand_own(struct program *program)
@@ -145,7 +145,7 @@ static void demand_own(struct program *program)
 
     load_field(program, BPF_B, PACKET_TYPE_OFFSET);
     const unsigned branch = program->length;
-    compare_value(program, BPF_JEQ, PACKET_HOST, 0, 0); /* then it passes */
+    compare_value(program, BPF_JEQ, PACKET_HOST, 0, 0); /* equal: accept */
     demand_equal(program, PACKET_OTHERHOST);
     demand_value(program, BPF_W, 0,
                  (uint32_t)mac[0] << 24 | (uint32_t)mac[1] << 16 | (uint32_t)mac[2] << 8 | mac[3]);
@@ -176,7 +176,7 @@ static void demand_addressed(struct program *program, const struct rawe_port_con
     }
 }
 
-/** Accept everything for the session's port and key except PING and PONG; as batch: BULK, PROBE. */
+/** Accept all for the session's port and key except PING and PONG; as batch: BULK, PROBE. */
 static void write_for_session(struct program *program, const struct rawe_port_config *config)
 {
     const bool bulk = rawe_port_use_is_bulk(config->use);
@@ -206,7 +206,7 @@ static void write_for_responder(struct program *program, const struct rawe_port_
 {
     load_field(program, BPF_W, AT(RAWE_OFFSET_KEY));
     const unsigned branch = program->length;
-    compare_value(program, BPF_JEQ, config->ping_key, 0, 0); /* if not, go to the session's part */
+    compare_value(program, BPF_JEQ, config->ping_key, 0, 0); /* not equal: test for the session */
     demand_value(program, BPF_H, AT(RAWE_OFFSET_PORT), config->ping_port);
     demand_either(program, BPF_B, AT(RAWE_OFFSET_VERSION_TYPE), VERSION_TYPE(RAWE_FRAME_PING),
                   VERSION_TYPE(RAWE_FRAME_PONG));
@@ -299,7 +299,7 @@ int rawe_filter_bind(int fd, const struct rawe_port_config *config, struct rawe_
 
 /* ---- fanout groups: packet_rcv_fanout and fanout_set_data_cbpf in net/packet/af_packet.c ---- */
 
-/* Since Linux 4.12; older headers lack the name, and older kernels refuse it. */
+/* Since Linux 4.12; older headers lack the name, and older kernels refuse the flag. */
 #ifndef PACKET_FANOUT_FLAG_UNIQUEID
 #define PACKET_FANOUT_FLAG_UNIQUEID 0x2000
 #endif
@@ -356,7 +356,7 @@ int rawe_fanout_found(int fd, const struct rawe_port_config *config,
     const unsigned new_group = (PACKET_FANOUT_CBPF | PACKET_FANOUT_FLAG_UNIQUEID) << 16;
     const int one = 1;
 
-    /* The lock comes last, because it applies to the program, too. */
+    /* Lock last, because the lock also applies to the fanout program. */
     return rawe_port_set_option(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter,
                                 "setsockopt(SO_ATTACH_FILTER)", error) != 0 ||
                    rawe_filter_bind(fd, config, error) != 0 ||

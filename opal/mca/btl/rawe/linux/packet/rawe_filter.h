@@ -22,7 +22,7 @@
 /** EtherType of a batch's packets. */
 #define ETHERTYPE_IPV4 0x0800u
 
-/** Return the EtherType that a socket is bound to. */
+/** Return the EtherType to which a socket is bound. */
 uint16_t rawe_filter_ethertype(const struct rawe_port_config *config);
 
 /** Return the key's offset after the Ethernet header, in packets for a port with this use. */
@@ -32,7 +32,7 @@ uint32_t rawe_filter_key_offset(enum rawe_port_use use);
  * Attach and lock the filter. It passes only frames to this host with our wire version, with the
  * EtherType and a type of its use, and for the configuration's port and key (a group's socket: to a
  * group or to this host, for any port); IPv4 packets only from the source address of batches. The
- * socket must be unbound, so that no frame arrives before. A filter for certain groups is not
+ * socket must be unbound, so that no frame arrives earlier. A filter for certain groups is not
  * locked: attaching another replaces it. Returns 0, or -1 and the error.
  */
 int rawe_filter_attach(int fd, const struct rawe_port_config *config,
@@ -63,7 +63,7 @@ struct rawe_fanout_place {
 
 /**
  * Write the program that looks up a frame's key, `key_offset` bytes after the Ethernet header, in
- * `places` (sorted by key, at least one) and returns its place; for unknown keys, any member's.
+ * `places` (sorted by key, at least one) and returns the key's place; for unknown keys, any member's.
  * Returns the number of instructions. Pure.
  */
 unsigned rawe_fanout_program(struct sock_filter *program, const struct rawe_fanout_place *places,

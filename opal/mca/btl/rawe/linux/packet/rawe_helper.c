@@ -20,15 +20,15 @@
 
 #include "../sys/rawe_shared.h"
 
-/** Slightly longer than the life of a helper. */
+/** Slightly longer than the lifetime of a helper. */
 #define TIMEOUT_MS 65000
 
-/** For a caller that retries: the service thread, which answers PINGs, must not wait longer. */
+/** Timeout for a caller that retries: the service thread, which must also answer PINGs. */
 #define TIMEOUT_ONCE_MS 5000
 
 /**
  * Processes, memory and descriptors are scarce while all ranks on a host start helpers, but soon
- * available again: retry with pauses that double, ten seconds in all.
+ * available again: retry with pauses that double, for ten seconds in all.
  */
 #define ATTEMPTS_MAX 16u
 #define PAUSE_FIRST_MS 20u
@@ -49,10 +49,10 @@ static struct {
     char path[PATH_MAX];
 } waiting = {.lock = PTHREAD_MUTEX_INITIALIZER, .released = PTHREAD_COND_INITIALIZER, .fd = -1};
 
-/** A helper being started, in memory that three processes share for a moment. */
+/** A helper being started, in memory that three processes share briefly. */
 struct start {
     const char *path;
-    int fd;   /**< its end of the socket pair */
+    int fd;   /**< the helper's end of the socket pair */
     int code; /**< errno, if the program cannot be executed */
     _Alignas(16) char first_stack[STACK_BYTES];
     _Alignas(16) char second_stack[STACK_BYTES];
@@ -75,7 +75,7 @@ NOT_SANITIZED static int become_helper(void *argument)
     if (start->fd == STDIN_FILENO ? syscall(SYS_fcntl, start->fd, F_SETFD, 0) == 0
                                   : syscall(SYS_dup3, start->fd, STDIN_FILENO, 0) >= 0) {
 #ifdef SYS_close_range
-        /* The helper must not have the application's descriptors; old kernels refuse. */
+        /* The helper must not inherit the application's descriptors; old kernels lack the call. */
         (void)syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, 0);
 #endif
         (void)syscall(SYS_execve, start->path, arguments, environment);
@@ -84,7 +84,7 @@ NOT_SANITIZED static int become_helper(void *argument)
     return 1;
 }
 
-/** The first process: start the second and end, so that the helper is not our child. */
+/** The first process: start the second and exit, so that the helper is not our child. */
 NOT_SANITIZED static int start_and_end(void *argument)
 {
     struct start *start = argument;
@@ -101,7 +101,7 @@ NOT_SANITIZED static int start_and_end(void *argument)
 
 /**
  * Start a helper. Both processes use our memory while we wait (CLONE_VFORK), so its size does not
- * matter. The first sends no signal when it ends; execve would change that, hence the second.
+ * matter. The first sends no signal when it exits; execve would change that, hence the second.
  * Signals are blocked in both, and in the helper until it unblocks them, because the application's
  * handlers would run there. Returns 0, or errno.
  */
@@ -138,7 +138,7 @@ static const char *start_reason(int code)
     }
 }
 
-/** Return true if the shortage may soon be over. */
+/** Return true if a resource is scarce, but may soon be available. */
 static bool start_is_scarce(int code)
 {
     return code == EAGAIN || code == ENOMEM || code == EMFILE || code == ENFILE;
@@ -254,7 +254,7 @@ void rawe_helper_hang_up(void)
     release_waiting();
 }
 
-/** Converse with the waiting helper, which ends after a refusal. */
+/** Send a request to the waiting helper, which exits after a refusal. */
 static int ask_waiting(const struct rawe_helper_request *request, int timeout_ms,
                        struct rawe_port_error *error)
 {
@@ -276,7 +276,7 @@ static int ask_helper(const char *path, const struct rawe_helper_request *reques
         const int socket_fd = ask_waiting(request, timeout_ms, error);
         if (socket_fd >= 0 || error->step != NO_ANSWER) {
             return socket_fd;
-        } /* it has granted all its sockets, or ended */
+        } /* the helper has granted all its sockets, or exited */
     }
     hang_up_helper();
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -289,7 +289,7 @@ static int ask_helper(const char *path, const struct rawe_helper_request *reques
         close(ends[0]);
         return -1;
     }
-    assert(strlen(path) < sizeof waiting.path); /* otherwise it would not have started */
+    assert(strlen(path) < sizeof waiting.path); /* otherwise the helper would not have started */
     strcpy(waiting.path, path);
     waiting.fd = ends[0];
     return ask_waiting(request, timeout_ms, error);

@@ -8,7 +8,7 @@
  *
  * They communicate over a SOCK_SEQPACKET socket pair, one end of which is the helper's standard
  * input. Each request is answered before the next; all messages are fixed-size structs in host
- * order. An answer carries the granted socket (SCM_RIGHTS). The helper ends after a refusal, after
+ * order. An answer carries the granted socket (SCM_RIGHTS). The helper exits after a refusal, after
  * RAWE_HELPER_SOCKETS_MAX grants, and when the process hangs up. The two may be from different
  * releases, so `version` always comes first in both structs.
  */
@@ -46,7 +46,7 @@ enum rawe_helper_status {
     RAWE_HELPER_BAD_REQUEST,
     RAWE_HELPER_NO_LIST,           /**< the access list is missing or unreadable */
     RAWE_HELPER_UNSAFE_LIST,       /**< users other than root can write it */
-    RAWE_HELPER_BAD_LIST,          /**< a line of it is wrong; see the helper's log */
+    RAWE_HELPER_BAD_LIST,          /**< a line of the list is wrong; see the helper's log */
     RAWE_HELPER_USER_REFUSED,      /**< the list names neither the user nor one of its groups */
     RAWE_HELPER_INTERFACE_REFUSED, /**< the list does not name the interface */
     RAWE_HELPER_ETHERTYPE_REFUSED, /**< the list does not name the EtherType */
@@ -72,7 +72,7 @@ struct rawe_helper_answer {
 int rawe_helper_open(const struct rawe_port_config *config, const struct rawe_fanout_place *places,
                      unsigned place_count, struct rawe_port_error *error);
 
-/** No more sockets are needed for now: end a helper that is waiting for the next request. */
+/** End a helper that is waiting for the next request: no more sockets are needed for now. */
 void rawe_helper_hang_up(void);
 
 /**

@@ -18,10 +18,10 @@
 #include "../sys/rawe_service.h"
 #include "rawe_helper.h"
 
-/** Send buffer for a long queue on a slow port. For bulk see rawe_txqueue.c. */
+/** Send buffer, for a long queue on a slow port. For bulk ports, see rawe_txqueue.c. */
 #define SEND_BUFFER_BYTES (4 << 20)
 
-/** Receive buffer requested for bulk. */
+/** Receive buffer requested for a bulk port. */
 #define QUEUE_BYTES (8 << 20)
 
 /** The bulk port's ring has the express port's size, divided by this. */
@@ -33,10 +33,10 @@
 /** Slots of the middle port hold every packet that passes its filter. */
 #define MIDDLE_SLOT_BYTES (RAWE_FILTER_MIDDLE_MAX - RAWE_ETH_HEADER_BYTES)
 
-/** Packets in the middle port's slots usually have at least this many frames; two are possible. */
+/** Packets in the middle port's slots usually contain at least this many frames; two are possible. */
 #define MIDDLE_SLOT_FRAMES 3u
 
-/** Bytes that a responder keeps of a frame: the rest of a PING is padding. */
+/** Number of bytes of a frame that a responder keeps: the rest of a PING is padding. */
 #define RESPONDER_SLOT_BYTES (RAWE_HEADER_BYTES + RAWE_PING_BYTES)
 
 _Static_assert(offsetof(struct tpacket2_hdr, tp_status) == 0, "rawe_port.word is this word");
@@ -72,7 +72,7 @@ static int join_group(int fd, const struct rawe_port_config *config, struct rawe
                                 "setsockopt(PACKET_ADD_MEMBERSHIP)", error);
 }
 
-/** Open a socket with its filter: our own or, if we may not open one, the helper's. */
+/** Open a socket with its filter, by the helper if we may not open one ourselves. */
 static int open_filtered(const struct rawe_port_config *config, struct rawe_port_error *error)
 {
     /* With protocol 0 a packet socket receives nothing until it is bound. */
@@ -105,13 +105,13 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
     widen_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER_BYTES);
     /*
      * Set up filter and ring before binding, so that the first frame already passes both. The
-     * helper's socket is already bound; frames received so far are dropped with its queue when it
-     * gets the ring (packet_set_ring). A priority up to 6 needs no privilege (sk_setsockopt).
+     * helper's socket is already bound; when it gets the ring, the frames in its queue are dropped
+     * (packet_set_ring). A priority up to 6 needs no privilege (sk_setsockopt).
      */
     if ((priority != 0 &&
          rawe_port_set_option(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof priority,
                               "setsockopt(SO_PRIORITY)", error) != 0) ||
-        /* A header before each packet of a batch, in and out, says how it is cut. */
+        /* A header before each packet of a batch, in and out, tells how the packet is cut. */
         (rawe_port_use_is_bulk(config->use) &&
          rawe_port_set_option(fd, SOL_PACKET, PACKET_VNET_HDR, &one, sizeof one,
                               "setsockopt(PACKET_VNET_HDR)", error) != 0) ||
@@ -296,7 +296,7 @@ static int packet_reopen(struct rawe_port *port, int interface_index, struct raw
     struct rawe_port_config config = packet->config;
     struct rawe_ring ring;
 
-    /* First: if only this fails, the other one is unchanged. */
+    /* Reopen this port first: if only this fails, the other port is unchanged. */
     if (port->beside != NULL && packet_reopen(port->beside, interface_index, error) != 0) {
         return -1;
     }
@@ -349,7 +349,7 @@ static void packet_read_counters(struct rawe_port *port, struct rawe_port_counte
     struct tpacket_stats stats;
     socklen_t len_bytes = sizeof stats;
 
-    /* Reading resets the kernel's figures. */
+    /* Reading resets the kernel's counters. */
     if (getsockopt(port->fd, SOL_PACKET, PACKET_STATISTICS, &stats, &len_bytes) == 0) {
         packet->counters.ring_drops += stats.tp_drops;
     }
@@ -428,7 +428,7 @@ static bool dequeue_packet(int fd, struct iovec *iov, size_t iov_count, size_t l
 enum outcome {
     TAKEN,
     DAMAGED,
-    LOST /**< no room for all of it, or no memory */
+    LOST /**< no room for the whole packet, or no memory */
 };
 
 /** Accept a packet whose data is at `data`. */
@@ -444,8 +444,8 @@ static enum outcome accept_packet(const struct rawe_enveloped *batch, const uint
 }
 
 /**
- * Receive the queued packet; LOST also if it is another one. An unverified packet has no place,
- * because its header may be damaged.
+ * Receive the queued packet; LOST also if that is a different packet. An unverified packet has no
+ * place, because its header may be damaged.
  */
 static enum outcome receive_queued(struct rawe_packet *packet, const struct rawe_enveloped *batch,
                                    const struct rawe_port_receiver *receiver, void *context)
@@ -460,7 +460,7 @@ static enum outcome receive_queued(struct rawe_packet *packet, const struct rawe
                                                                       : RAWE_PACKET_SCRATCH_BYTES;
 
     if (place == NULL) {
-        /* The port has none meanwhile, because callbacks may receive from it. */
+        /* Callbacks may receive from the port, so it must not use this memory meanwhile. */
         scratch = packet->scratch != NULL ? packet->scratch : malloc(RAWE_PACKET_SCRATCH_BYTES);
         packet->scratch = NULL;
         data = scratch;
@@ -568,7 +568,7 @@ static unsigned packet_receive(struct rawe_port *port, unsigned budget,
         if (slot == NULL) {
             break;
         }
-        /* Before the callbacks, which may reenter. */
+        /* Do this before the callbacks, which may reenter. */
         point_at_next(from);
         if (is_of_other_vlan(from, slot)) {
             drop_queued(from, slot);
@@ -594,7 +594,7 @@ static unsigned packet_receive(struct rawe_port *port, unsigned budget,
 
 /* ---- batches, sent ---- */
 
-/** Return the bytes charged for packets that the NIC has not reported as sent. */
+/** Return the bytes charged for packets that the NIC has yet to report as sent. */
 static uint32_t queued_bytes(int fd)
 {
     int bytes = 0;

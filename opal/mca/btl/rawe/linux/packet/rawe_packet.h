@@ -10,9 +10,9 @@
  * ring does not, but 64 kB slots would mean copying everything twice. So one socket has both
  * (PACKET_COPY_THRESH). A packet that fits a slot is complete there. For a longer packet, the slot
  * contains the beginning, enough to find its place, and recvmsg copies the packet from the socket's
- * queue to that place (tpacket_rcv queues it before it hands over the slot). The kernel fills these
- * slots for nothing, so they are short; packets of up to some 16 kB have a socket of their own
- * (RAWE_PORT_MIDDLE) with slots that hold them whole. Filters divide packets by length, and time
+ * queue to that place (tpacket_rcv queues it before it hands over the slot). Filling these slots is
+ * wasted work, so they are short; packets of up to some 16 kB have their own socket
+ * (RAWE_PORT_MIDDLE) with slots that hold whole packets. Filters divide packets by length, and time
  * stamps restore their order.
  */
 #ifndef RAWE_PACKET_H
@@ -41,9 +41,9 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
                             struct rawe_port_error *error);
 
 /**
- * A port that a thread opens, because for each ring the kernel waits until no processor can be
- * using the socket (packet_set_ring, synchronize_net): 14 ms; 70 ms for five rings in sequence, and
- * 12 with a thread each (Linux 6.18, two busy cores). With 256 processes on these cores, each ring
+ * A port opened by a thread, because for each ring the kernel waits until no processor can be using
+ * the socket (packet_set_ring, synchronize_net): 14 ms; 70 ms for five rings in sequence, and 12 ms
+ * with a thread each (Linux 6.18, two busy cores). With 256 processes on these cores, each ring
  * takes a second or more.
  */
 struct rawe_port_opening {
@@ -60,7 +60,7 @@ void rawe_port_open_begin(struct rawe_port_opening *opening);
 /** Wait until the port is open. Returns NULL, and sets `error`, if it could not be opened. */
 struct rawe_port *rawe_port_open_end(struct rawe_port_opening *opening);
 
-/* ---- rawe_envelope.c. This and the rest are for the port, and tests ---- */
+/* ---- rawe_envelope.c: this and the rest are for the port and its tests ---- */
 
 /** Headers before a batch's data, beginning with the Ethernet header. */
 #define RAWE_ENVELOPE_HEAD_BYTES (RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_HEADER_BYTES)
@@ -107,11 +107,11 @@ struct rawe_txqueue {
     uint32_t base_bytes;    /**< bytes sent in 0.3 ms; 0: unknown */
     uint32_t taken;         /**< consecutive batches that found room */
     bool refused;           /**< the last one found none: call rawe_txqueue_poll before the next */
-    uint32_t queued_bytes;  /**< its length at the last poll... */
+    uint32_t queued_bytes;  /**< length of the queue at the last poll... */
     uint64_t seen_ns;       /**< ... and the time of that poll */
     uint64_t drained_bytes; /**< bytes drained between polls in this measurement... */
-    uint64_t drained_ns;    /**< ... and the time that took */
-    uint64_t dropped_since_ns; /**< all batches since then were dropped; 0: the last one was not */
+    uint64_t drained_ns;    /**< ... and the duration */
+    uint64_t dropped_since_ns; /**< all batches since then were dropped; 0: the last was not */
 };
 
 /** Begin with an unknown rate, and room for two of the longest batches. */

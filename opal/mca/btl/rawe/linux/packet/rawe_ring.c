@@ -13,7 +13,7 @@
 #define BLOCK_BYTES_MIN (64u << 10)
 #define BLOCK_BYTES_MAX (1u << 20)
 
-/** The rings of all processes may take one part in this many of a host's memory. */
+/** The rings of all processes may take up to 1/MEMORY_DIVISOR of a host's memory. */
 #define MEMORY_DIVISOR 20u
 
 /** Limits of a link's ring, and of the rings of all processes that share the link. */
@@ -24,11 +24,11 @@
 /** Idle peers share a quarter of the slots (core/pull/rawe_credit.h): four of MTU 1500. */
 #define RANK_BYTES (8u << 10)
 
-/** A block may leave one part in this many unused; otherwise use a larger one. */
+/** A block may leave up to 1/WASTE_DIVISOR of it unused; otherwise use a larger one. */
 #define WASTE_DIVISOR 16u
 
 /**
- * Offset of what follows the Ethernet header (tpacket_rcv in af_packet.c): the kernel's header and
+ * Offset of the bytes after the Ethernet header (tpacket_rcv in af_packet.c): the kernel's header and
  * address, and room for a MAC header of 16 bytes, aligned.
  */
 #define ALIGN_UP(bytes, unit) (((uint32_t)(bytes) + (unit)-1) / (unit) * (unit))
@@ -37,7 +37,7 @@
 
 struct rawe_ring_geometry rawe_ring_divide(uint32_t mtu_bytes, size_t ring_bytes)
 {
-    /* Whole cache lines, but no power of two: consecutive frames then use different cache sets. */
+    /* Whole cache lines, but not a power of two, so that successive frames use other cache sets. */
     const uint32_t slot_bytes = ALIGN_UP(NETWORK_OFFSET + mtu_bytes, CACHE_LINE_BYTES);
     uint32_t block_bytes = BLOCK_BYTES_MIN;
 
@@ -66,7 +66,7 @@ size_t rawe_ring_share(uint64_t memory_bytes, unsigned processes, unsigned ranks
     const uint64_t share_bytes = memory_bytes / MEMORY_DIVISOR / processes / links;
     const uint64_t rings_bytes =
         share_bytes > RAWE_RING_RESPONDER_BYTES ? share_bytes - RAWE_RING_RESPONDER_BYTES : 0;
-    /* The two rings for batches take a quarter of the link's each. */
+    /* The two rings for batches each take a quarter of the link's ring size. */
     const uint64_t affordable = rings_bytes / 6 * 4;
     const uint64_t useful = MAX(HOST_BYTES_MAX / processes, (uint64_t)ranks * RANK_BYTES);
 

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * A receive ring: memory shared with the kernel, which writes one frame to each slot. Frames are
- * read without a system call (TPACKET_V2; V3 shows a frame only when a whole block retires, half a
+ * read without a system call (TPACKET_V2; V3 reveals a frame only when its block is retired, half a
  * millisecond late).
  *
  *      block 0                       block 1
@@ -39,7 +39,7 @@ struct rawe_ring {
 /** Divide about `ring_bytes` into slots for frames of `mtu_bytes` plus Ethernet header. Pure. */
 struct rawe_ring_geometry rawe_ring_divide(uint32_t mtu_bytes, size_t ring_bytes);
 
-/** Memory of a responder's ring: the heads of a thousand frames. */
+/** Memory of a responder's ring, which holds the heads of a thousand frames. */
 #define RAWE_RING_RESPONDER_BYTES (128u << 10)
 
 /**
@@ -63,7 +63,7 @@ void rawe_ring_close(struct rawe_ring *ring);
  */
 #define RAWE_RING_HELD TP_STATUS_CSUMNOTREADY
 
-/** Take the next frame's slot; NULL if none waits. The slot is ours until it is given back. */
+/** Take the next frame's slot; NULL: no frame is waiting. Ours until it is given back. */
 static inline struct tpacket2_hdr *rawe_ring_take(struct rawe_ring *ring)
 {
     struct tpacket2_hdr *slot = ring->next;

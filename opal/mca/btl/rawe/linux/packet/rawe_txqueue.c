@@ -3,17 +3,17 @@
  *
  * Limits a bulk port's share of the queueing discipline to what is sent in 0.3 ms, but at least two
  * batches. More would only delay express frames (doc/experiments/queueing-discipline.md); less
- * than a NIC sends before it reports completions would idle it. TCP does the same
+ * than a NIC sends between completion reports would idle it. TCP does the same
  * (tcp_small_queue_check, 1 ms).
  *
  * A caller whose batch was refused keeps trying. The queue's length at each try gives the rate at
- * which it drains. If it is empty, the caller did not run in time. Then the limit grows to outlast
+ * which it drains. If it is empty, the caller did not run in time; the limit then grows to outlast
  * such a pause, up to some 8 ms, and slowly falls again. Bytes are counted as the kernel charges
  * them (SIOCOUTQ). No clock, no socket.
  */
 #include "rawe_packet.h"
 
-/** Some NICs delay the report of what they have sent by 20 to 200 us. */
+/** Some NICs delay their completion reports by 20 to 200 us. */
 #define QUEUED_NS 300000u
 
 /** The longest pause of the caller that the queue outlasts. */
@@ -28,7 +28,7 @@
 /** A queue with room for two of the longest batches takes batches of any length. */
 #define LIMIT_LONGEST_BYTES (2u * RAWE_BATCH_BYTES_MAX)
 
-/** More than a window (core/send/rawe_sendwin.h) at any MTU. */
+/** More than a full send window (core/send/rawe_sendwin.h) at any MTU. */
 #define LIMIT_MAX_BYTES (8u << 20)
 
 /** If the queue was not full for this many batches, the rate has changed. */
@@ -87,7 +87,7 @@ bool rawe_txqueue_dropped(struct rawe_txqueue *queue, uint64_t now_ns)
     return true;
 }
 
-/** Raise the limit, because the queue became empty in a pause of the caller. */
+/** Raise the limit, because the queue became empty while the caller paused. */
 static bool raise_queue_limit(struct rawe_txqueue *queue, uint64_t pause_ns)
 {
     pause_ns = pause_ns < PAUSE_MAX_NS ? pause_ns : PAUSE_MAX_NS;
