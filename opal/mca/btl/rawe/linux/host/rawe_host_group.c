@@ -227,7 +227,7 @@ static void form_group(struct leader *leader, const struct rawe_fanout_member li
         from[i]->joined = from[i]->joined || joined;
     }
     if (changed && !joined) {
-        /* The kernel accepted only some sockets, which miss their frames. Retrying would not help. */
+        /* The kernel accepted only some sockets, which miss their frames. Retrying is no help. */
         stop_listening(leader);
         drop_all(leader);
     }

@@ -16,7 +16,7 @@
  *        │────────  end of the connection ───────>│  until all are leaving
  *
  * Until a socket is in a group, it receives like any other. If a process or the leader ends without
- * such a notice, all connections end: the processes reopen their sockets (`broken`) and form another
+ * this notice, all connections end: the processes reopen their sockets (`broken`) and form a new
  * group.
  */
 #ifndef RAWE_HOST_GROUP_H

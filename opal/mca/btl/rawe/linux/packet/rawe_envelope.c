@@ -26,10 +26,10 @@ _Static_assert(sizeof(struct virtio_net_hdr) == 10, "as the kernel lays it in fr
 _Static_assert(sizeof(struct rawe_envelope) == 10 + RAWE_ENVELOPE_HEAD_BYTES, "no padding");
 
 /**
- * Write the IPv4 header of a packet with `bytes` bytes after it. The receiver's IP stack drops packets from the
- * source address 255.255.255.255 (RFC 1122 section 3.2.1.3) before it looks for a route
- * (ip_route_input_slow), but after our sockets have received them. The destination of group batches
- * is 224.0.0.x, which snooping bridges and switches flood.
+ * Write the IPv4 header of a packet with `bytes` bytes after it. The receiver's IP stack drops
+ * packets from the source address 255.255.255.255 (RFC 1122 section 3.2.1.3) before it looks for a
+ * route (ip_route_input_slow), but after our sockets have received them. The destination of group
+ * batches is 224.0.0.x, which snooping bridges and switches flood.
  */
 static void write_ipv4(uint8_t *ip, const uint8_t *destination_mac, size_t bytes)
 {

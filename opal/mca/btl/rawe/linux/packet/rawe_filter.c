@@ -136,8 +136,8 @@ static void demand_length(struct program *program, bool middle)
 
 /**
  * Accept HOST: frames to the interface's address. Of OTHERHOST, accept frames to its address when
- * it was opened, because peers may know no other. The rest arrive in promiscuous mode, or belong to a
- * VLAN that this host is not in, with the tag no longer visible: rawe_packet.c tells them apart.
+ * it was opened, because peers may know no other. The rest arrive in promiscuous mode, or belong to
+ * a VLAN that this host is not in, with the tag no longer visible: rawe_packet.c tells them apart.
  */
 static void demand_own(struct program *program)
 {

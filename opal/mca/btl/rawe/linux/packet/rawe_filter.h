@@ -63,7 +63,7 @@ struct rawe_fanout_place {
 
 /**
  * Write the program that looks up a frame's key, `key_offset` bytes after the Ethernet header, in
- * `places` (sorted by key, at least one) and returns the key's place; for unknown keys, any member's.
+ * `places` (sorted by key, at least one) and returns the key's place; for unknown keys, any place.
  * Returns the number of instructions. Pure.
  */
 unsigned rawe_fanout_program(struct sock_filter *program, const struct rawe_fanout_place *places,

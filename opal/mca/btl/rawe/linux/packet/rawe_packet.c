@@ -33,7 +33,7 @@
 /** Slots of the middle port hold every packet that passes its filter. */
 #define MIDDLE_SLOT_BYTES (RAWE_FILTER_MIDDLE_MAX - RAWE_ETH_HEADER_BYTES)
 
-/** Packets in the middle port's slots usually contain at least this many frames; two are possible. */
+/** Packets in the middle port's slots usually contain at least this many frames; some have two. */
 #define MIDDLE_SLOT_FRAMES 3u
 
 /** Number of bytes of a frame that a responder keeps: the rest of a PING is padding. */
@@ -296,7 +296,7 @@ static int packet_reopen(struct rawe_port *port, int interface_index, struct raw
     struct rawe_port_config config = packet->config;
     struct rawe_ring ring;
 
-    /* Reopen this port first: if only this fails, the other port is unchanged. */
+    /* Reopen the middle port first: if only this fails, the bulk port is unchanged. */
     if (port->beside != NULL && packet_reopen(port->beside, interface_index, error) != 0) {
         return -1;
     }

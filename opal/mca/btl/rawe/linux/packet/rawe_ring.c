@@ -28,8 +28,8 @@
 #define WASTE_DIVISOR 16u
 
 /**
- * Offset of the bytes after the Ethernet header (tpacket_rcv in af_packet.c): the kernel's header and
- * address, and room for a MAC header of 16 bytes, aligned.
+ * Offset of the bytes after the Ethernet header (tpacket_rcv in af_packet.c): the kernel's header
+ * and address, and room for a MAC header of 16 bytes, aligned.
  */
 #define ALIGN_UP(bytes, unit) (((uint32_t)(bytes) + (unit)-1) / (unit) * (unit))
 #define NETWORK_OFFSET \

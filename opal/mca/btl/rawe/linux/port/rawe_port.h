@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A port sends and receives whole frames through one interface. All it knows of the protocol is
- * where the receiver's port and key are, so that the kernel can choose a frame's receiver.
+ * A port sends and receives whole frames through one interface. All it knows about the
+ * protocol is where the receiver's port and key are, so that the kernel can choose the receiver.
  *
  * A process has up to four ports for each interface (enum rawe_port_use), and three for groups. A
  * port is implemented by its kind, a table of functions; packet/ has the one for AF_PACKET sockets.
@@ -35,7 +35,7 @@ enum rawe_port_use {
     RAWE_PORT_GROUP = RAWE_PORT_USES, /**< group frames, to a group address */
 };
 
-/** Return true if it receives batches. */
+/** Return true if a port with this use receives batches. */
 static inline bool rawe_port_use_is_bulk(enum rawe_port_use use)
 {
     return use == RAWE_PORT_BULK || use == RAWE_PORT_MIDDLE;
@@ -47,7 +47,7 @@ struct rawe_port_error {
     int code;         /**< errno value */
 };
 
-/** Set the error and return -1, which a failed function can return. */
+/** Set the error. Returns -1, for a failed function to return. */
 static inline int rawe_port_failed(struct rawe_port_error *error, const char *step, int code)
 {
     *error = (struct rawe_port_error){step, code};
@@ -92,15 +92,15 @@ struct rawe_port_config {
     int interface_index;
     bool loopback;      /**< the interface is lo: frames return to this host */
     uint16_t ethertype; /**< host order */
-    uint16_t port;      /**< ours: other ports' frames never reach user space */
+    uint16_t port;      /**< ours: frames for other ports never reach user space */
     uint32_t key;       /**< ours */
     uint16_t ping_port; /**< the responder's, for PING and PONG, which carry no session key */
     uint32_t ping_key;
     uint8_t group[6]; /**< receive frames to this address instead of the interface's; zeros: none */
     /**
      * NULL: receive frames with our port and key. Otherwise only frames to these groups, with any
-     * port and key: bit i (of word i / 32) is set for ids whose last byte is i. Belongs to the
-     * caller, who may change it (rawe_port_renew_filter).
+     * port and key: bit i (of word i / 32) is set for ids whose last byte is i. Owned by the
+     * caller, which may change it (rawe_port_renew_filter).
      */
     const uint32_t *groups;
     uint32_t mtu_bytes; /**< interface MTU: largest frame, without the Ethernet header */
@@ -115,27 +115,27 @@ struct rawe_port_counters {
     uint64_t frames_received;
     uint64_t send_full;   /**< no room in the kernel (ENOBUFS, EAGAIN): retried later */
     uint64_t send_errors; /**< frames that the kernel refused permanently: counted as lost */
-    uint64_t ring_drops;  /**< frames to us that were dropped for lack of room */
+    uint64_t ring_drops;  /**< frames to us that the kernel dropped for lack of room */
     uint64_t damaged;     /**< batch packets dropped because truncated, or corrupted in transit */
 };
 
-/** Takes received frames. All functions get `context`; arguments are valid until they return. */
+/** Receives frames. All functions get `context`; their arguments are valid until they return. */
 struct rawe_port_receiver {
-    /** A frame, which may be modified. For a responder, only its head and PING are present. */
+    /** Called for a frame, which may be modified. A responder gets only its head and PING. */
     void (*frame)(void *context, uint8_t *frame, size_t len_bytes);
     /** Bulk ports: return where to receive the `data_bytes` after this batch header, or NULL. */
     uint8_t *(*place)(void *context, const uint8_t *source_mac, const uint8_t *head,
                       size_t head_bytes, size_t data_bytes);
-    /** Bulk ports: a packet, with its data where `place` said, or elsewhere. */
+    /** Bulk ports: called for a packet, whose data may be where `place` said, or elsewhere. */
     void (*packet)(void *context, const uint8_t *source_mac, const uint8_t *head, size_t head_bytes,
                    const uint8_t *data, size_t data_bytes);
-    /** Arrival time at this host of the next frame or packet (CLOCK_REALTIME). NULL: unwanted. */
+    /** Called with the next frame's or packet's arrival time (CLOCK_REALTIME). May be NULL. */
     void (*arrived)(void *context, uint64_t arrived_ns);
 };
 
 /** First member of each kind's own struct. */
 struct rawe_port {
-    /** A frame waits if this word, masked with `mask`, is not `idle`. */
+    /** A frame is waiting if this word, masked with `mask`, is not `idle`. */
     const uint32_t *word;
     uint32_t mask;
     uint32_t idle;
@@ -145,7 +145,7 @@ struct rawe_port {
     unsigned receive_frames;  /**< minimum number of frames that fit: the basis of credit */
     unsigned overhead_bytes;  /**< bulk: a packet's share of the MTU besides the batch header */
     uint32_t batch_bytes;     /**< bulk: see rawe_batch_output.longest_bytes */
-    bool offloaded;           /**< bulk: the device cuts batches, or passes them whole */
+    bool offloaded;           /**< bulk: the device segments batches, or passes them whole */
 };
 
 /** Operations of a kind of port. Those without a comment are described below. */
@@ -154,7 +154,7 @@ struct rawe_port_kind {
                 struct rawe_port_error *error);
     int (*reopen)(struct rawe_port *port, int interface_index, struct rawe_port_error *error);
     int (*renew_filter)(struct rawe_port *port, struct rawe_port_error *error);
-    /** Index of the interface that it receives from; negative if that was deleted. */
+    /** Return the index of the port's interface; negative if that was deleted. */
     int (*interface)(const struct rawe_port *port);
     void (*close)(struct rawe_port *port);
     unsigned (*receive)(struct rawe_port *port, unsigned budget,
@@ -202,13 +202,13 @@ static inline void rawe_port_close(struct rawe_port *port)
     }
 }
 
-/** Return true if a frame waits, not counting the port beside this one. */
+/** Return true if a frame is waiting, not counting the port beside this one. */
 static inline bool rawe_port_pending_itself(const struct rawe_port *port)
 {
     return (__atomic_load_n(port->word, __ATOMIC_ACQUIRE) & port->mask) != port->idle;
 }
 
-/** Return true if a frame waits. No system call: idle loops call it millions of times a second. */
+/** Return true if a frame is waiting. No system call: idle loops call this continually. */
 static inline bool rawe_port_pending(const struct rawe_port *port)
 {
     return rawe_port_pending_itself(port) ||

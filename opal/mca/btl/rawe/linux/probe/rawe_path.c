@@ -10,7 +10,7 @@
 
 #define NS_PER_MS 1000000ull
 
-/** Interval between rounds of a path. It doubles each time, so that absent peers cost little. */
+/** Interval between rounds of a path. It doubles each round, so that absent peers cost little. */
 #define INTERVAL_FIRST_NS (2 * NS_PER_MS)
 #define INTERVAL_MAX_NS (100 * NS_PER_MS)
 
@@ -20,12 +20,12 @@
 /**
  * After this many rounds, in 930 ms, sizes that have not passed are too large. Each size is tried
  * at least 10 times: with one frame in ten lost each way, all fail once in 17 million times. If
- * nothing has passed, the responder may not have run, among many ranks on few cores: it has all
- * sizes to answer, and the full size is sent repeatedly.
+ * nothing has passed, the responder may not have run, with many ranks on few cores: it must answer
+ * all sizes, and the full size is sent repeatedly.
  */
 #define ROUNDS_MAX (ROUNDS_FULL_ALONE + 10u)
 
-/** Pacing interval: the answers must be received by a responder that may be slow. */
+/** Pacing interval: a responder that may be slow must receive the answers. */
 #define PACE_NS (2 * NS_PER_MS)
 
 /** How long a path is tested once its process is known to be present. */
@@ -34,10 +34,10 @@
 /** How long a path is tested if an answer is unlikely, or a worse path is already usable. */
 #define PATIENCE_SHORT_NS (20 * NS_PER_MS)
 
-/** Passes are no further apart than this as long as we run. */
+/** While our process runs, passes are no further apart than this. */
 #define OWN_PAUSE_NS (1000 * NS_PER_MS)
 
-/** How much of such a pause counts, so that the search ends even if it is called late. */
+/** How much of a longer pause counts, so that the search ends even if it is called late. */
 #define OWN_PAUSE_COUNTED_NS (INTERVAL_MAX_NS / 2)
 
 /** MTU limits of common switches, drivers and tunnels, in descending order. */
@@ -96,7 +96,7 @@ void rawe_path_search_answered(struct rawe_path_search *search, unsigned index, 
     struct rawe_path *path = &search->paths[index];
 
     if (mtu_bytes > path->mtu_bytes && mtu_bytes != RAWE_PATH_MTU_SMALLEST_BYTES) {
-        return; /* no such PING was sent */
+        return; /* no PING of this size was sent */
     }
     if (!path->reachable) {
         path->reachable = true;
@@ -109,7 +109,7 @@ void rawe_path_search_answered(struct rawe_path_search *search, unsigned index, 
     }
 }
 
-/** Return true if the path alone can reveal nothing more. */
+/** Return true if testing this path can reveal nothing more. */
 static bool is_known(const struct rawe_path *path, uint64_t now_ns)
 {
     if (!path->reachable) {
@@ -120,14 +120,14 @@ static bool is_known(const struct rawe_path *path, uint64_t now_ns)
            (path->round == ROUNDS_MAX && path->mtu_passed_bytes != 0 && now_ns >= path->next_ns);
 }
 
-/** Return when to give up a path that has not answered although its process is present. */
+/** Return when to give up on a path that has not answered, although its process is present. */
 static uint64_t patience_end_ns(const struct rawe_path *path, const struct rawe_path *head)
 {
     uint64_t end_ns = head->present_ns + (path->deprioritized ? PATIENCE_SHORT_NS : PATIENCE_NS);
     uint64_t usable_end_ns = head->usable_ns + PATIENCE_SHORT_NS;
 
     end_ns = head->usable_ns != 0 && usable_end_ns < end_ns ? usable_end_ns : end_ns;
-    /* With many other paths, its first PING may be late. */
+    /* With many other paths, this path's first PING may be late. */
     const uint64_t asked_end_ns = path->asked_ns + PATIENCE_SHORT_NS;
     return asked_end_ns > end_ns ? asked_end_ns : end_ns;
 }

@@ -29,16 +29,16 @@
 /** Largest MTU that a PING can test: the header's length field has 16 bits. */
 #define RAWE_PATH_MTU_LARGEST_BYTES (RAWE_HEADER_BYTES + UINT16_MAX)
 
-/** A path from one of our interfaces to one of a process's. */
+/** A path from one of our interfaces to an interface of another process. */
 struct rawe_path {
     /* in */
-    uint32_t mtu_bytes; /**< the largest MTU worth testing: the smaller of both ends' */
+    uint32_t mtu_bytes; /**< the largest MTU worth testing: the smaller one of both ends */
     bool same_process;  /**< same process as the path before it, and a worse choice */
     bool process_known; /**< another of our interfaces already reaches the process */
     bool deprioritized; /**< our interface has reached no process yet: test it only briefly */
     /**
-     * Indirect check, through another of our interfaces: only finds out whether the process is
-     * present, which limits the time for its other paths. It follows these paths in the array.
+     * Indirect check, through another of our interfaces: it only finds out whether the process
+     * is present, which limits the time for its other paths. It follows these paths in the array.
      */
     bool indirect;
     /** The path is lo: an answer implies the full size, without large PINGs. */
@@ -57,7 +57,7 @@ struct rawe_path {
     uint64_t usable_ns;   /**< first path only: since when a path to it is usable; 0: none */
 };
 
-/** One search over `count` paths, which are the caller's. */
+/** A search over `count` paths, which the caller owns. */
 struct rawe_path_search {
     struct rawe_path *paths;
     unsigned count;
@@ -76,12 +76,12 @@ struct rawe_path_search {
 /** A PING to send. */
 struct rawe_path_ping {
     unsigned path;      /**< index */
-    uint32_t mtu_bytes; /**< its length with rawe's header, without the Ethernet header */
+    uint32_t mtu_bytes; /**< length with rawe's header, without the Ethernet header */
 };
 
 /**
  * Return how many PINGs a responder may send per pace interval, if its ring has `ring_frames` and
- * is drained at `frames_per_s`: each causes a PONG, and the peer, also searching, sends a PING.
+ * is drained at `frames_per_s`: each causes a PONG, and the peer, which also searches, sends a PING.
  */
 unsigned rawe_path_paced_pings(unsigned ring_frames, unsigned frames_per_s);
 

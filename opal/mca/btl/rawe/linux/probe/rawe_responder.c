@@ -21,17 +21,17 @@
 /**
  * Rate limits: two token buckets of the same rate (frames per second) and depth. One is for PINGs,
  * which are answered (about 4 % of a processor at the limit), the other for frames that are only
- * read: PROBEs and PONGs. These never displace answers: a full switch port delays thousands of
+ * read: PROBEs and PONGs. The latter never displace answers: a full switch port delays thousands of
  * PROBEs, and PINGs lost behind them would look like a dead route. Nor do unanswered PINGs delay
  * PROBEs, because they are taken off the ring.
  */
 #define FRAMES_PER_S 20000u
 #define FRAMES_BUCKET 2000u
 
-/** Maximum number of unanswered PINGs, a power of two; in a flood, further ones are dropped. */
+/** Maximum number of waiting PINGs, a power of two; in a flood, further PINGs are dropped. */
 #define PINGS_WAITING 4096u
 
-/** Frames received at a time. */
+/** Maximum number of frames received at a time. */
 #define DRAIN_FRAMES 2000u
 
 /** Above the first limit, sleep this long; above the second, poll at this interval. */
@@ -41,7 +41,7 @@
 #define NS_PER_S 1000000000ull
 #define NS_PER_MS 1000000ull
 
-/** With indirect checks, other responders also receive answers: poll for them at this interval. */
+/** With indirect checks, other responders receive answers, too: poll at this interval. */
 #define INDIRECT_POLL_MS 2
 
 /** A watch's token: 40 bits, all random except the first, then its index. */
@@ -68,10 +68,10 @@ struct waiting_ping {
 
 struct rawe_responder {
     struct rawe_port *wire;
-    pthread_mutex_t lock;             /**< watches that come and go, and searches */
+    pthread_mutex_t lock;             /**< for adding and removing watches and searches */
     struct rawe_watch **watches;      /**< by index; NULL: not in use */
-    uint32_t watches_used;            /**< the most used at any time */
-    uint32_t free_from;               /**< all lower ones are in use */
+    uint32_t watches_used;            /**< the highest number ever in use */
+    uint32_t free_from;               /**< all lower indices are in use */
     struct rawe_validation *searches; /**< their steps run in the thread */
     pthread_cond_t search_over;
     struct rawe_service_source source;
@@ -161,7 +161,7 @@ void rawe_responder_unwatch(struct rawe_responder *responder, struct rawe_watch 
     }
 }
 
-/** Record an answer if it matches a PING. Returns true if it does. */
+/** Record an answer if it matches a PING. Returns true if it matched. */
 static bool match_answer(struct rawe_responder *responder, const uint8_t source[RAWE_MAC_BYTES],
                          uint64_t token, const struct rawe_header *pong)
 {
@@ -234,7 +234,7 @@ static bool transmit_padded(struct rawe_responder *responder, uint8_t *head, siz
     return responder->wire->kind->transmit(responder->wire, &frame, 1) == 1;
 }
 
-/** Send a PING with this payload length. Only an answer shows whether it arrived. */
+/** Send a PING with this payload length. Only an answer shows that it arrived. */
 static void send_ping(struct rawe_responder *responder, struct rawe_watch *under_way,
                       uint32_t payload_bytes)
 {
@@ -347,7 +347,7 @@ static void handle_frame(void *context, uint8_t *frame, size_t len_bytes)
 /** The PINGs of a path, sent by one responder. */
 struct line {
     struct rawe_responder *through;
-    struct rawe_watch *watch; /**< NULL: no memory for it */
+    struct rawe_watch *watch; /**< NULL: out of memory */
     uint32_t seen_bytes;      /**< the longest answer passed on */
 };
 
@@ -376,7 +376,7 @@ static void take_answers(struct rawe_validation *one)
     }
 }
 
-/** Take a step. Returns the milliseconds until the next; -1: it is over. */
+/** Take a step of a search. Returns the milliseconds until the next step; -1: it is over. */
 static int step_validation(struct rawe_validation *one)
 {
     struct rawe_path_ping ping;
@@ -396,7 +396,7 @@ static int step_validation(struct rawe_validation *one)
     return one->indirect && rest_ms > INDIRECT_POLL_MS ? INDIRECT_POLL_MS : rest_ms;
 }
 
-/** Take due steps. Returns the milliseconds until the next search is due; -1: none is. */
+/** Take due steps of all searches. Returns the milliseconds until the next is due; -1: none. */
 static int step_searches(struct rawe_responder *responder)
 {
     int next_ms = -1;
@@ -415,7 +415,7 @@ static int step_searches(struct rawe_responder *responder)
     return next_ms;
 }
 
-/** Begin a search; `paths` NULL: over its own path, of this MTU. NULL when out of memory. */
+/** Begin a search; `paths` NULL: over its own path, with this MTU. NULL when out of memory. */
 static struct rawe_validation *begin_search(struct rawe_responder *responder,
                                             struct rawe_path *paths, uint32_t mtu_bytes,
                                             const struct rawe_path_target *targets, unsigned count,
@@ -433,7 +433,7 @@ static struct rawe_validation *begin_search(struct rawe_responder *responder,
         one->indirect = one->indirect || line->through != responder;
     }
     one->path.mtu_bytes = mtu_bytes;
-    /* Ring and rate suffice for the answers to the PINGs of one pace interval. */
+    /* Ring and rate must suffice for the answers to the PINGs of one pace interval. */
     rawe_path_search_begin(&one->search, paths != NULL ? paths : &one->path, count,
                            rawe_path_paced_pings(responder->wire->receive_frames, FRAMES_PER_S),
                            rawe_port_clock_ns(), timeout_ns);
@@ -508,7 +508,7 @@ static uint64_t fill_bucket(uint64_t tokens, uint64_t gained)
     return tokens + gained < FRAMES_BUCKET ? tokens + gained : FRAMES_BUCKET;
 }
 
-/** Handle received frames. Returns false if more PINGs wait than may be answered. */
+/** Handle received frames. Returns false if more PINGs are waiting than may be answered. */
 static bool drain_port(struct rawe_responder *responder)
 {
     static const struct rawe_port_receiver receiver = {.frame = handle_frame};
@@ -520,7 +520,7 @@ static bool drain_port(struct rawe_responder *responder)
     responder->answers = fill_bucket(responder->answers, gained);
     responder->reads = fill_bucket(responder->reads, gained);
     answer_pings(responder);
-    /* Receive at most one ring's worth: other sources need the thread, too. */
+    /* Receive at most one ring's worth of frames, because other sources need the thread, too. */
     while (received < responder->wire->receive_frames) {
         const unsigned got = rawe_port_receive(responder->wire, DRAIN_FRAMES, &receiver, responder);
         received += got;
@@ -539,7 +539,7 @@ static int serve_responder(struct rawe_service_source *source, short events)
     int pause_ms = -1;
 
     if ((events & EPOLLERR) != 0) {
-        /* The interface went down, which the kernel reports once; it is used again when up. */
+        /* The interface went down, which the kernel reports once; it is used again once up. */
         int code;
         socklen_t len_bytes = sizeof code;
         (void)getsockopt(source->fd, SOL_SOCKET, SO_ERROR, &code, &len_bytes);
@@ -601,7 +601,7 @@ int rawe_responder_start(struct rawe_responder **responder, struct rawe_port *wi
 int rawe_responder_reopen(struct rawe_responder *responder, int interface_index,
                           struct rawe_port_error *error)
 {
-    rawe_service_unwatch(&responder->source); /* the descriptor will name another file */
+    rawe_service_unwatch(&responder->source); /* the descriptor will refer to another file */
     return rawe_port_reopen(responder->wire, interface_index, error);
 }
 

@@ -24,21 +24,21 @@ struct rawe_ping_address {
     uint32_t key;
 };
 
-/** Where a path's PINGs go. */
+/** Where a path's PINGs are sent, and through which responder. */
 struct rawe_path_target {
     struct rawe_ping_address to;
-    /** For indirect checks (rawe_path.indirect): another interface's responder. NULL: this one. */
+    /** For indirect checks (rawe_path.indirect): another interface's responder. NULL: none. */
     struct rawe_responder *through;
 };
 
 struct rawe_responder_counters {
     uint64_t pings_answered;
-    uint64_t pings_unanswered; /**< the answer found no room, not even in the queue */
+    uint64_t pings_unanswered; /**< there was no room for the answer, not even in the queue */
     uint64_t probes_seen;      /**< PROBE frames; the engine receives them, too */
     uint64_t pongs_matched;
     uint64_t pongs_unknown;  /**< answers that match no outstanding PING: late, or forged */
     uint64_t frames_invalid; /**< accepted by the filter, but not by the decoder */
-    uint64_t pauses;         /**< slept because frames exceeded the rate limit */
+    uint64_t pauses;         /**< times that the thread slept because of the rate limit */
 };
 
 /** The thread's other duty. */
@@ -48,8 +48,8 @@ struct rawe_responder_duty {
      */
     bool (*serviced)(void *context);
     /**
-     * Called by the thread after rawe_responder_wake, when frames have arrived, here or where it
-     * listens (`asked`: with a PROBE), and after the milliseconds that it returned; -1: no need.
+     * Called by the thread after rawe_responder_wake; when frames have arrived, here or where the
+     * thread listens (`asked`: with a PROBE); and after as many ms as it returned; -1: no need.
      */
     int (*service)(void *context, bool asked);
     void *context;
@@ -68,7 +68,7 @@ int rawe_responder_start(struct rawe_responder **responder, struct rawe_port *wi
 int rawe_responder_reopen(struct rawe_responder *responder, int interface_index,
                           struct rawe_port_error *error);
 
-/** Tell the responder that the interface has a new address. From any thread. */
+/** Tell the responder its interface's new address. From any thread. */
 void rawe_responder_set_mac(struct rawe_responder *responder, const uint8_t mac[RAWE_MAC_BYTES]);
 
 /** Return the responder's port, which it keeps. */
@@ -85,8 +85,8 @@ void rawe_responder_listen(struct rawe_responder *responder,
 bool rawe_responder_shared(const struct rawe_responder *responder);
 
 /**
- * Stop serving the responder; then its duty's context may be freed. Returns its port, which the
- * caller closes. No other call may be running. NULL is allowed.
+ * Stop serving the responder. Its duty's context may be freed afterwards. Returns its port, which
+ * the caller must close. No other call may be running. NULL is allowed.
  */
 struct rawe_port *rawe_responder_stop(struct rawe_responder *responder);
 
@@ -106,7 +106,7 @@ struct rawe_validation *rawe_responder_validate(struct rawe_responder *responder
                                                 const struct rawe_ping_address *to,
                                                 uint32_t mtu_bytes, uint64_t timeout_ns);
 
-/** Get the result. Returns false if it is not known yet. */
+/** Get the result of a validation. Returns false if it is not known yet. */
 bool rawe_validation_result(const struct rawe_validation *validation, struct rawe_path *path);
 
 /** Forget a validation, finished or not. NULL is allowed. */
@@ -118,7 +118,7 @@ struct rawe_watch;
 /**
  * Liveness watch. `watch` returns NULL when out of memory; `ping` sends one small PING. Without a
  * lock, `last_pong_ns` returns the time of the newest answer, `last_absent_ns` that of the newest
- * whose process made no progress (CLOCK_MONOTONIC, 0: never).
+ * answer whose process was making no progress (CLOCK_MONOTONIC, 0: never).
  */
 struct rawe_watch *rawe_responder_watch(struct rawe_responder *responder,
                                         const struct rawe_ping_address *to);
@@ -127,7 +127,7 @@ void rawe_responder_unwatch(struct rawe_responder *responder, struct rawe_watch 
 void rawe_responder_ping(struct rawe_responder *responder, struct rawe_watch *watch);
 uint64_t rawe_watch_last_pong_ns(const struct rawe_watch *watch);
 uint64_t rawe_watch_last_absent_ns(const struct rawe_watch *watch);
-/** Get the address that sent the newest answer, which may be a new one. False: there is none. */
+/** Get the address that sent the newest answer, which may be new. False: no answer yet. */
 bool rawe_watch_answered_from(const struct rawe_watch *watch, uint8_t mac[RAWE_MAC_BYTES]);
 
 /** Take a snapshot of the counters; from any thread. */

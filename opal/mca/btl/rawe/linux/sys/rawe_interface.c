@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Queries the kernel about interfaces, and listens for changes. Names, states and kinds come from
- * netlink, which covers this network namespace; /sys may show another one's.
+ * netlink, which covers this network namespace; /sys may show those of another.
  */
 #include "rawe_interface.h"
 
@@ -23,7 +23,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/** Buffer for one part of a dump; the kernel fills up to 32 KB. */
+/** Buffer for one part of a dump; the kernel writes up to 32 KB. */
 #define ANSWER_BYTES (64u << 10)
 
 /** Attempts at a dump, which fails if interfaces change meanwhile. */
@@ -32,7 +32,7 @@
 /** IFLA_PARENT_DEV_NAME, unknown to headers older than Linux 5.14. */
 #define ATTRIBUTE_PARENT_DEVICE 56
 
-/** IFF_LOWER_UP of linux/if.h, which conflicts with net/if.h. */
+/** IFF_LOWER_UP from linux/if.h, which conflicts with net/if.h. */
 #define FLAG_LOWER_UP (1u << 16)
 
 struct list {
@@ -146,7 +146,7 @@ static int add_interface(struct list *list, const struct nlmsghdr *message)
     return 0;
 }
 
-/** Read the answers to a dump. Returns 1: complete, 0: repeat it, -1 and errno. */
+/** Read the answers to a dump request. Returns 1: complete, 0: repeat the dump, -1 and errno. */
 static int read_dump(int fd, struct list *list, char *answer)
 {
     bool changed = false;
@@ -210,7 +210,7 @@ static int dump_links(int fd, struct list *list)
     return result < 0 ? -1 : 0;
 }
 
-/** Query the driver; the first call yields the length of its three bitmaps of link modes. */
+/** Query the driver for the speed; the first call yields the length of its link-mode bitmaps. */
 static uint32_t ask_speed_mbps(int fd, const char *name)
 {
     union {
@@ -251,7 +251,7 @@ static void complete_interfaces(struct rawe_interface *interfaces, unsigned coun
         /* A kind marks a virtual device, whatever another namespace's /sys shows. */
         one->physical = one->physical ||
                         (one->kind[0] == '\0' && !one->loopback && sysfs_has_device(one->name));
-        /* Without IPv4 there is no such socket, so speeds are unknown. */
+        /* Without IPv4 in the kernel there is no socket, so speeds are unknown. */
         one->speed_mbps = fd >= 0 ? ask_speed_mbps(fd, one->name) : 0;
         host_has_physical = host_has_physical || (one->physical && one->ethernet);
     }
@@ -297,7 +297,7 @@ int rawe_interface_list(struct rawe_interface **interfaces, unsigned *count)
     return 0;
 }
 
-/** Return true if the list may name addresses. Listing them takes the kernel's rtnl_lock twice. */
+/** Return true if the list may name addresses, which take the kernel's rtnl_lock twice to list. */
 static bool may_name_address(const char *list)
 {
     return list != NULL && strpbrk(list, ".:") != NULL;
@@ -394,10 +394,10 @@ bool rawe_interface_cuts_batches(const char *interface)
 
 /* ---- carrier ---- */
 
-/** A message about one link has a few kilobytes (statistics, virtual functions). */
+/** A message about one link takes a few kilobytes (statistics, virtual functions). */
 #define MESSAGE_BYTES 32768u
 
-/** Delay if `changed` wants to be called again. */
+/** Delay before `changed` is called again at its request. */
 #define AGAIN_MS 100
 
 struct rawe_carrier {
@@ -405,7 +405,7 @@ struct rawe_carrier {
     rawe_carrier_fn *changed;
     void *context;
     bool listed; /**< all interfaces have been reported */
-    bool again;  /**< `changed` wants another report of all */
+    bool again;  /**< `changed` has requested another report of all interfaces */
     _Alignas(struct nlmsghdr) uint8_t message[MESSAGE_BYTES];
 };
 
@@ -420,7 +420,7 @@ static void report_all(struct rawe_carrier *carrier)
     struct list list;
 
     if (list_links(&list) != 0) {
-        carrier->again = true; /* e.g. no descriptors: `changed` may need one, too */
+        carrier->again = true; /* e.g. no descriptor was free: `changed` may need one, too */
         return;
     }
     for (unsigned i = 0; i < list.count; i++) {
@@ -444,7 +444,7 @@ static int serve_carrier(struct rawe_service_source *source, short events)
             continue;
         }
         if (got < 0 && errno == ENOBUFS) {
-            all = true; /* the kernel dropped some */
+            all = true; /* the kernel dropped some messages */
             continue;
         }
         if (got <= 0) {

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The interfaces of this host, their properties, and which of them the user wants. Also their
- * carriers: the kernel reports over rtnetlink when an interface loses or regains its carrier.
+ * The interfaces of this host, their properties, and which of them the user wants to use. Also
+ * their carriers: the kernel reports over rtnetlink when an interface loses or regains its carrier.
  */
 #ifndef RAWE_INTERFACE_H
 #define RAWE_INTERFACE_H
@@ -30,7 +30,7 @@ struct rawe_interface {
     bool ethernet; /**< ARPHRD_ETHER (or loopback) */
     bool physical; /**< has a device, rather than being only software */
     bool enslaved; /**< its frames go to a bridge, bond or team */
-    /** Why it is not used by default: static text for messages; NULL if it is. */
+    /** Why it is not used by default: static text for messages. NULL: it is used by default. */
     const char *excluded_why;
     bool chosen; /**< by the last selection */
     /* The kernel's texts (IFLA_LINKINFO), which may be empty. */
@@ -46,7 +46,7 @@ struct rawe_interface_address {
     uint8_t bytes[16]; /**< network order; 4 bytes of it for IPv4 */
 };
 
-/** A MAC address for messages; lives in the calling statement. */
+/** A MAC address as text for messages; valid within the calling statement. */
 struct rawe_mac_text {
     char text[18];
 };
@@ -61,8 +61,8 @@ int rawe_interface_offload(const char *interface, uint32_t command);
 bool rawe_interface_cuts_batches(const char *interface);
 
 /**
- * Make the device accept frames to its former address while a packet socket is open, because peers
- * may know no other, and some drivers would drop them.
+ * Make the device accept frames to its former address while a packet socket is open: peers may know
+ * no other address, and some drivers would drop these frames.
  */
 void rawe_interface_keep_mac(int fd, int index, const uint8_t mac[RAWE_MAC_BYTES]);
 
@@ -73,8 +73,8 @@ int rawe_interface_list(struct rawe_interface **interfaces, unsigned *count);
 bool rawe_interface_is_back(const struct rawe_interface *lost, const struct rawe_interface *now);
 
 /**
- * Set an interface's enslaved and excluded_why from its other members. `host_has_physical`: this
- * namespace has a physical Ethernet interface; without one, virtual ones are used. Pure.
+ * Set an interface's `enslaved` and `excluded_why` from its other members. `host_has_physical`:
+ * this namespace has a physical Ethernet interface; without one, virtual ones are used. Pure.
  */
 void rawe_interface_classify(struct rawe_interface *interface, bool host_has_physical);
 
@@ -82,7 +82,7 @@ void rawe_interface_classify(struct rawe_interface *interface, bool host_has_phy
  * Choose interfaces by two comma-separated lists, `include` and `exclude`, of names (exact, or with
  * a trailing '*'), MAC addresses, and IPv4/IPv6 addresses or CIDR subnets. Either may be NULL or
  * empty; `exclude` prevails. Moves the chosen interfaces to the front, and returns their number.
- * `unknown` gets the first entry that matched none or cannot be parsed, or an empty string.
+ * `unknown` gets the first entry that matches no interface or cannot be parsed, or an empty string.
  *
  * Which of the matching interfaces an entry of `include` chooses:
  *
@@ -110,7 +110,8 @@ struct rawe_carrier;
 
 /**
  * Called in the service thread with an interface's name, index, MAC and `up`: for every interface
- * initially, then after changes, and sometimes without one. Return false for another call for all.
+ * initially, then after changes, and sometimes without a change. Returns false to get another call
+ * for every interface.
  */
 typedef bool rawe_carrier_fn(void *context, const struct rawe_interface *interface);
 

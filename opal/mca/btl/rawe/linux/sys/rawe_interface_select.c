@@ -54,7 +54,7 @@ static const struct {
     {"ip6erspan", "it is a tunnel over other interfaces"},
 };
 
-/** On hosts with physical ports these lead to containers; on others, out of one. */
+/** On hosts with physical ports, these lead to containers; on others, out of a container. */
 static const char *const container_kinds[] = {"veth", "macvlan", "macvtap"};
 
 static const char *reason_to_exclude(const struct rawe_interface *interface, bool host_has_physical)
@@ -86,12 +86,12 @@ static const char *reason_to_exclude(const struct rawe_interface *interface, boo
 
 void rawe_interface_classify(struct rawe_interface *interface, bool host_has_physical)
 {
-    /* Members of a VRF keep their frames; every other master takes them. */
+    /* Members of a VRF keep their frames; every other master takes its members' frames. */
     interface->enslaved = interface->has_master && strcmp(interface->slave_kind, "vrf") != 0;
     interface->excluded_why = reason_to_exclude(interface, host_has_physical);
 }
 
-/** Parse six pairs of hexadecimal digits, all separated by ':' or all by '-'. */
+/** Parse six pairs of hexadecimal digits, separated either by ':' or by '-'. */
 static bool parse_mac(uint8_t mac[RAWE_MAC_BYTES], const char *text)
 {
     if (strlen(text) != RAWE_MAC_BYTES * 3 - 1 || (text[2] != ':' && text[2] != '-')) {

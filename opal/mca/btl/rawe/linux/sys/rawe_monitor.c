@@ -16,11 +16,11 @@
 
 #include "rawe_shared.h"
 
-/** Any user of the host may connect: pause after this many answers (1 % of a CPU). */
+/** Any user of the host may connect, so pause after this many answers (1 % of a CPU). */
 #define ANSWERS_MAX 8u
 #define PAUSE_MS 50
 
-/** Tools waiting for an answer. */
+/** Maximum number of tools waiting for an answer. */
 #define BACKLOG 16
 
 struct rawe_monitor {
@@ -54,7 +54,7 @@ static int serve_monitor(struct rawe_service_source *source, short events)
             return -1;
         }
         if (fd < 0) {
-            break; /* e.g. no descriptors: it would fail again immediately */
+            break; /* e.g. no descriptor is free: accept would fail again immediately */
         }
         answer_monitor(monitor, fd);
         close(fd);

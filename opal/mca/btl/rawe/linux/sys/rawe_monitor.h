@@ -18,7 +18,7 @@
 
 #define RAWE_MONITOR_PREFIX "rawe-top-"
 
-/** Raise the version when tools that know the old text would misread the new one. */
+/** Raise the version when tools that know the old text would misread the new text. */
 #define RAWE_MONITOR_TITLE "rawe-top 1\n"
 
 struct rawe_monitor;
@@ -26,7 +26,7 @@ struct rawe_monitor;
 /** Returns the text after the title, which the monitor frees; NULL: none. */
 typedef char *rawe_monitor_describe_fn(void *context);
 
-/** Have the service thread answer; it calls `describe`. Returns 0, or -1 and the error. */
+/** Let the service thread answer tools; it calls `describe`. Returns 0, or -1 and the error. */
 int rawe_monitor_open(struct rawe_monitor **monitor, rawe_monitor_describe_fn *describe,
                       void *context, struct rawe_service *service, struct rawe_port_error *error);
 

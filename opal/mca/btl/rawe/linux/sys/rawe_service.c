@@ -19,7 +19,7 @@
 #define NS_PER_MS 1000000ull
 #define NEVER_NS UINT64_MAX
 
-/** Retry a descriptor that epoll refuses (out of memory) after this time. */
+/** Delay before retrying a descriptor that epoll refused (out of memory). */
 #define WATCH_AGAIN_MS 10
 
 #define EVENTS_MAX 16
@@ -27,10 +27,10 @@
 /** The lowest nice value, which is the highest priority. */
 #define NICE_LEAST (-20)
 
-/** Minimum interval between adjustments of a share. */
+/** Minimum interval between adjustments of a thread's share. */
 #define ADJUST_NS (50 * NS_PER_MS)
 
-/** More than 1/SHARED_PART of the main thread's processor time cannot be kernel threads only. */
+/** Kernel threads alone never use more than 1/SHARED_PART of the main thread's processor. */
 #define SHARED_PART 8u
 
 struct rawe_service {
@@ -82,7 +82,7 @@ static bool watch_source(const struct rawe_service *service, struct rawe_service
     return true;
 }
 
-/** Serve what is due. Returns the milliseconds until the next is due; -1: none. */
+/** Serve all due sources. Returns the milliseconds until the next one is due; -1: none. */
 static int serve_sources(struct rawe_service *service)
 {
     struct epoll_event ready[EVENTS_MAX];
@@ -94,7 +94,7 @@ static int serve_sources(struct rawe_service *service)
     for (int i = 0; i < count; i++) {
         struct rawe_service_source *source = ready[i].data.ptr;
         if (source != NULL) {
-            source->events |= (short)ready[i].events; /* it may have several descriptors */
+            source->events |= (short)ready[i].events; /* a source may have several descriptors */
         }
     }
     for (struct rawe_service_source *source = service->sources; source; source = source->next) {
@@ -142,7 +142,7 @@ static void *serve_in_thread(void *context)
 /**
  * Raise the thread's priority by one, if permitted. Under SCHED_FIFO or SCHED_RR, a polling rank
  * never yields to a thread with its own priority or under SCHED_OTHER, and would wait forever for a
- * lock that this holds. The thread sleeps most of the time, and never waits for the rank.
+ * lock that this thread holds. The thread sleeps most of the time, and never waits for the rank.
  */
 static void raise_priority(pthread_t thread)
 {
@@ -159,7 +159,7 @@ static void raise_priority(pthread_t thread)
 
 bool rawe_service_raise_share(void)
 {
-    return setpriority(PRIO_PROCESS, 0, NICE_LEAST) == 0; /* on Linux, of this thread only */
+    return setpriority(PRIO_PROCESS, 0, NICE_LEAST) == 0; /* on Linux, this thread only */
 }
 
 bool rawe_service_is_shared(uint64_t passed_ns, uint64_t waited_ns, uint64_t ran_ns)

@@ -31,12 +31,12 @@ struct rawe_service_source {
      * not add or remove sources.
      */
     int (*serve)(struct rawe_service_source *source, short events);
-    /** -1: none. `serve` may change it; rawe_service_unwatch precedes closing the old one. */
+    /** -1: none. `serve` may change it; call rawe_service_unwatch before closing the old one. */
     int fd;
     /** Ignore the descriptor until the next call; set and cleared by `serve`. */
     bool deaf;
 
-    struct rawe_service *service; /**< NULL: none. This and the rest are the service's */
+    struct rawe_service *service; /**< NULL: none. This and the rest belong to the service */
     struct rawe_service_heard heard[RAWE_SERVICE_HEARD_MAX]; /**< see rawe_service_listen */
     struct rawe_service_source *next;
     uint64_t due_ns;
@@ -50,9 +50,9 @@ struct rawe_service_share {
     uint64_t adjusted_ns; /**< when it was last adjusted */
     uint64_t waited_ns;   /**< how long the main thread had waited for a processor by then */
     uint64_t ran_ns;      /**< how long the thread had run by then */
-    int nice;             /**< the thread's value, until it is raised */
+    int nice;             /**< the thread's nice value before the share was raised */
     bool shared;          /**< others use the main thread's processor; false if unknown */
-    bool unknown;         /**< the times cannot be read: give up */
+    bool unknown;         /**< the times cannot be read, so nothing is adjusted */
     bool raised;
     bool denied;
 };
@@ -61,9 +61,9 @@ struct rawe_service_share {
 bool rawe_service_is_shared(uint64_t passed_ns, uint64_t waited_ns, uint64_t ran_ns);
 
 /**
- * Let the calling thread run as soon as it wakes, even if a rank computes on the same processor:
- * use nice value -20, if RLIMIT_NICE or CAP_SYS_NICE permits. With an equal share, it would wait up
- * to 5 ms for the rank after having worked (EEVDF, 250 Hz tick). Returns true if permitted.
+ * Let the calling thread run as soon as it wakes, even if a rank is computing on the same
+ * processor: use nice value -20, if RLIMIT_NICE or CAP_SYS_NICE permits. With an equal share, it would
+ * wait up to 5 ms for the rank after having worked (EEVDF, 250 Hz tick). Returns true if permitted.
  */
 bool rawe_service_raise_share(void);
 
@@ -84,7 +84,7 @@ int rawe_service_start(struct rawe_service **service, struct rawe_port_error *er
 /** End the thread, which must have no sources. NULL is allowed. */
 void rawe_service_stop(struct rawe_service *service);
 
-/** Serve a source from now on, the first time at once. Returns 0, or -1 and the error. */
+/** Serve a source from now on, for the first time at once. Returns 0, or -1 and the error. */
 int rawe_service_add(struct rawe_service *service, struct rawe_service_source *source,
                      struct rawe_port_error *error);
 
@@ -94,18 +94,18 @@ void rawe_service_remove(struct rawe_service_source *source);
 /** Stop waiting for the descriptor, in the thread, before it is closed or replaced. */
 void rawe_service_unwatch(struct rawe_service_source *source);
 
-/** Return true if others are known to use the main thread's processor. Called by `serve`. */
+/** Return true if other threads are known to use the main thread's processor. For `serve`. */
 bool rawe_service_shared(const struct rawe_service_source *source);
 
 /**
- * Also serve the source when one of these is ready; they replace the previous ones. Called in the
- * thread. Pass none before one of them is closed or replaced, which would go unnoticed.
+ * Also serve the source when one of these descriptors is ready; they replace the previous ones.
+ * Called in the thread. Pass none before closing or replacing one, which would go unnoticed.
  */
 void rawe_service_listen(struct rawe_service_source *source,
                          const struct rawe_service_heard wanted[RAWE_SERVICE_HEARD_MAX]);
 
 /**
- * Have a source served within `in_us` [us] (0: soon), or earlier together with another. Does not
+ * Have a source served within `in_us` us (0: soon), or earlier, together with another. Does not
  * wait. Any thread may pass 0; other calls for the same service must not be concurrent.
  */
 void rawe_service_wake(struct rawe_service_source *source, unsigned in_us);

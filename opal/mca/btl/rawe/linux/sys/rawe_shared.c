@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/** Return true if the file is this user's, and empty or of this length. */
+/** Return true if this user owns the file, which must be empty or of this length. */
 static bool is_our_file(int fd, size_t len_bytes)
 {
     struct stat status;
@@ -20,7 +20,7 @@ static bool is_our_file(int fd, size_t len_bytes)
            (status.st_size == 0 || (size_t)status.st_size == len_bytes);
 }
 
-/** Allocate the file: in a full file system, the first write to the mapping would raise SIGBUS. */
+/** Allocate the file's blocks: in a full file system, writing to the mapping raises SIGBUS. */
 static bool allocate_file(int fd, size_t len_bytes)
 {
     return fallocate(fd, 0, 0, (off_t)len_bytes) == 0 ||
@@ -87,7 +87,7 @@ ssize_t rawe_descriptor_receive(int socket_fd, void *message, size_t len_bytes, 
         .msg_iov = &piece,
         .msg_iovlen = 1,
         .msg_control = control.bytes,
-        .msg_controllen = CMSG_LEN(sizeof *fd), /* CMSG_SPACE would have room for a second one */
+        .msg_controllen = CMSG_LEN(sizeof *fd), /* CMSG_SPACE might fit a second one */
     };
     const ssize_t got = recvmsg(socket_fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 

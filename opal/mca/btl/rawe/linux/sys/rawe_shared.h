@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Sharing between processes on one host: memory, as a file that each of them maps; and descriptors,
+ * Sharing between processes on one host: memory, in a file that each process maps; and descriptors,
  * sent with a message (SCM_RIGHTS) over a Unix socket of type SOCK_SEQPACKET.
  */
 #ifndef RAWE_SHARED_H
@@ -13,7 +13,7 @@
 
 /**
  * Map the file. The first process creates it, filled with zeros. All must pass the same length.
- * Returns NULL if this fails, the file system is full, or the file belongs to another user. The
+ * Returns NULL on failure, also if the file system is full or another user owns the file. The
  * directory's owner removes the file.
  */
 void *rawe_shared_map(const char *path, size_t len_bytes);
@@ -30,7 +30,7 @@ bool rawe_descriptor_send(int socket_fd, const void *message, size_t len_bytes, 
 /**
  * Receive without waiting. Returns the bytes received, 0 if the peer has closed the socket, or -1
  * and errno (EBADMSG: the message is too long, has too many descriptors, or there was no room for
- * one). The caller closes `*fd`; -1: none.
+ * a descriptor). The caller closes `*fd`; -1: none.
  */
 ssize_t rawe_descriptor_receive(int socket_fd, void *message, size_t len_bytes, int *fd);
 
