@@ -6,8 +6,8 @@
  *
  * Not thread-safe: the caller serializes calls. Callbacks may call the engine, with two exceptions.
  * They must not receive anything or let timers expire (rawe_engine_advance), because frames being
- * handed to the link are in use. And a callback other than `failed` must not close the
- * connection for which it is called.
+ * handed to the link are in use. And a callback other than `failed` must not close the connection
+ * for which it is called.
  */
 #ifndef RAWE_ENGINE_H
 #define RAWE_ENGINE_H
@@ -42,8 +42,8 @@ static inline void rawe_engine_arriving(struct rawe_engine *engine, uint64_t arr
 
 /**
  * Return where to receive the data of a packet with frames of a batch; NULL: anywhere. `head` is
- * its batch header, followed by `data_bytes` of data. The packet is untrusted, but
- * whatever it contains, the result is memory that the peer may write.
+ * its batch header, followed by `data_bytes` of data. The packet is untrusted, but whatever it
+ * contains, the result is memory that the peer may write.
  */
 uint8_t *rawe_engine_place(struct rawe_engine *engine, const uint8_t *source_mac,
                            const uint8_t *head, size_t head_bytes, size_t data_bytes);

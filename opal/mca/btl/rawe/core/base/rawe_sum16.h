@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The IPv4 and TCP checksum, carried by the packets of a batch: the one's-complement sum of
- * 16-bit words (RFC 1071).
+ * The IPv4 and TCP checksum, carried by the packets of a batch: the one's-complement sum of 16-bit
+ * words (RFC 1071).
  */
 #ifndef RAWE_SUM16_H
 #define RAWE_SUM16_H

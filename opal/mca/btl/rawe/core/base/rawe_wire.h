@@ -361,10 +361,10 @@ static inline size_t rawe_fragment_pad(size_t len_bytes)
 
 /*
  * Batch header: consecutive frames of the bulk lane are sent as one packet that looks like a TCP
- * segment, which NICs can split and GRO merges again (tcp_gso_segment, tcp_gro_receive).
- * Both copy or compare the header, except for the sequence number, which counts bytes. So the
- * header describes the whole batch, each packet cut from it is self-contained, and packets of two
- * batches do not merge.
+ * segment, which NICs can split and GRO merges again (tcp_gso_segment, tcp_gro_receive). Both copy
+ * or compare the header, except for the sequence number, which counts bytes. So the header
+ * describes the whole batch, each packet cut from it is self-contained, and packets of two batches
+ * do not merge.
  *
  *      0        1        2        3
  *  0 |  connection id, low   |  port of the receiver   |   TCP: ports
@@ -488,8 +488,8 @@ enum rawe_decode_result rawe_connect_decode(struct rawe_connect *connect, const 
 /*
  * PING payload. The rest of the frame, up to the length under test, is zero. PONG returns it
  * unchanged and with the same length, so that one exchange tests a size in both directions. A PING
- * to an address that no switch has learned is flooded. So responders have their own ports and
- * keys, and no PING or PONG contains a session key.
+ * to an address that no switch has learned is flooded. So responders have their own ports and keys,
+ * and no PING or PONG contains a session key.
  *
  *  0 | responder's key to answer to 32 | responder's port 16 | 0 16 |
  *  8 | token 64 (meaningful to the sender only) |

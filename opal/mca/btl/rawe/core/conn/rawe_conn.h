@@ -10,8 +10,8 @@
 #include "rawe_conn_state.h"
 
 /**
- * Open an IDLE connection, without sending anything. It uses the route `preferred`, unless that
- * is down; the route must outlive the connection. Returns NULL when out of memory.
+ * Open an IDLE connection, without sending anything. It uses the route `preferred`, unless that is
+ * down; the route must outlive the connection. Returns NULL when out of memory.
  */
 struct rawe_conn *rawe_conn_open(struct rawe_route *preferred, unsigned lane,
                                  struct rawe_peer *peer, void *owner);

@@ -4,8 +4,8 @@
  * How a connection ends: by MPI_Finalize, by a CLOSE, or because one side gives up on the other.
  *
  * A finalizing process says so in each control frame, because a peer may still be waiting for its
- * data or sending to it. It exits once the peer has acknowledged all data and has been told, or
- * is finalizing as well (doc/protocol.md, section 6). The states are TCP's before a connection is
+ * data or sending to it. It exits once the peer has acknowledged all data and has been told, or is
+ * finalizing as well (doc/protocol.md, section 6). The states are TCP's before a connection is
  * closed (RFC 9293 section 3.3.2); an answered probe acknowledges the FIN:
  *
  *                           the peer says it is finalizing
@@ -31,10 +31,10 @@
  *            │                             v
  *            └─────── GIVEN_UP ───> DISOWNED_GIVEN_UP ────> FAILED
  *
- * Any other frame from the peer leads back to DISOWNED_NOT.
- * The edges on the right are taken after the peer has answered no probe for a second; from ENDED,
- * at once if nothing is in flight or both finalize. A silent or stuck peer also fails the
- * connection, unless it is finalizing: then it has exited, and needs none of our sends.
+ * Any other frame from the peer leads back to DISOWNED_NOT. The edges on the right are taken after
+ * the peer has answered no probe for a second; from ENDED, at once if nothing is in flight or both
+ * finalize. A silent or stuck peer also fails the connection, unless it is finalizing: then it has
+ * exited, and needs none of our sends.
  */
 #ifndef RAWE_CONN_END_H
 #define RAWE_CONN_END_H

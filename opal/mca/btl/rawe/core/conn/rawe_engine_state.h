@@ -77,8 +77,8 @@ struct rawe_callbacks {
      */
     void (*lost)(void *context, struct rawe_conn *conn);
     /**
-     * A control message arrived (rawe_peer_send_control). Called at once, even while the engine
-     * is deferring or finalizing. It must not close the connection. NULL: messages are dropped.
+     * A control message arrived (rawe_peer_send_control). Called at once, even while the engine is
+     * deferring or finalizing. It must not close the connection. NULL: messages are dropped.
      */
     void (*control)(void *context, struct rawe_conn *conn, uint64_t channel, const uint8_t *data,
                     size_t len_bytes);

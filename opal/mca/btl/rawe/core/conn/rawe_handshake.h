@@ -41,8 +41,8 @@ enum rawe_handshake_verdict {
     RAWE_HANDSHAKE_RESTART,
     /**
      * The peer restarted while we were connecting: renew the id, because late frames from before
-     * the restart carry it. We have sent nothing, so keep our incarnation: a new one would make
-     * the peer restart as well.
+     * the restart carry it. We have sent nothing, so keep our incarnation: a new one would make the
+     * peer restart as well.
      */
     RAWE_HANDSHAKE_RENEW_ID,
 };

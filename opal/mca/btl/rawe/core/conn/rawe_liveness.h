@@ -118,8 +118,8 @@ static inline void rawe_liveness_correct(struct rawe_liveness *liveness, uint64_
 
 /**
  * Repeat the CONNECT sent at `now_ns` up to half an interval earlier. When thousands of processes
- * connect to a host at once, they lose most CONNECTs in its switch port, and
- * would lose them each time if they repeated them in step.
+ * connect to a host at once, they lose most CONNECTs in its switch port, and would lose them each
+ * time if they repeated them in step.
  */
 static inline void rawe_liveness_spread(struct rawe_liveness *liveness, uint64_t now_ns)
 {

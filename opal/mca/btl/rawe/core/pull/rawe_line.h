@@ -51,8 +51,8 @@ void rawe_line_join(struct rawe_line *line, struct rawe_line_host *host);
 /** Note that more is in flight to this host than its switch port holds. */
 void rawe_line_overfull(struct rawe_line *line, uint64_t now_ns);
 /**
- * Note frames from one or more peers that arrived at `arrived_ns`. They used `bytes` of the
- * line; `lost` of them had been lost when first sent.
+ * Note frames from one or more peers that arrived at `arrived_ns`. They used `bytes` of the line;
+ * `lost` of them had been lost when first sent.
  */
 void rawe_line_arrived(struct rawe_line *line, uint64_t bytes, uint32_t frames, uint32_t lost,
                        uint64_t arrived_ns);

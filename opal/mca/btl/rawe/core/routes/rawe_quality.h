@@ -2,9 +2,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Quality of a route: the fraction of its frames that is lost, over some time and enough frames. A
- * route that loses many, while another to the same process loses few, is the slower one: each
- * loss costs at least a round trip and, with most short messages, a probe. If both lose many, the
- * cause is congestion or the network as a whole.
+ * route that loses many, while another to the same process loses few, is the slower one: each loss
+ * costs at least a round trip and, with most short messages, a probe. If both lose many, the cause
+ * is congestion or the network as a whole.
  */
 #ifndef RAWE_QUALITY_H
 #define RAWE_QUALITY_H

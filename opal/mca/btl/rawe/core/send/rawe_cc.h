@@ -170,8 +170,8 @@ void rawe_cc_refill(struct rawe_cc *cc, uint32_t in_flight, uint32_t arrived_fra
 
 /**
  * Pace the sender after losses were reported, or after a later acknowledgement of `arrived_frames`;
- * `in_flight` frames remain. Until the window is full again, it is filled as in slow start, not
- * at once (RFC 6937: PRR with slow start reduction bound).
+ * `in_flight` frames remain. Until the window is full again, it is filled as in slow start, not at
+ * once (RFC 6937: PRR with slow start reduction bound).
  */
 static inline void rawe_cc_pace(struct rawe_cc *cc, uint32_t in_flight, uint32_t arrived_frames)
 {

@@ -84,9 +84,9 @@ bool rawe_fanout_compatible(const struct rawe_fanout_member *a, const struct raw
 
 /**
  * Form a group of 2 to RAWE_FANOUT_MEMBERS_MAX compatible sockets; reorders `members`. If the
- * process may not open the founding socket, `helper` does. Frames that arrive
- * meanwhile may be lost. Returns 0, or -1 and the error. On failure, either none has joined
- * (`*changed` is false), or those that joined may miss their frames forever and must be reopened.
+ * process may not open the founding socket, `helper` does. Frames that arrive meanwhile may be
+ * lost. Returns 0, or -1 and the error. On failure, either none has joined (`*changed` is false),
+ * or those that joined may miss their frames forever and must be reopened.
  */
 int rawe_fanout_form(struct rawe_fanout_member *members, unsigned count, const char *helper,
                      bool *changed, struct rawe_port_error *error);

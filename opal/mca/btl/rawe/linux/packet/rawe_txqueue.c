@@ -2,9 +2,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Limits a bulk port's share of the queueing discipline to what is sent in 0.3 ms, but at least two
- * batches. More would only delay express frames (doc/experiments/queueing-discipline.md); less
- * than a NIC sends between completion reports would idle it. TCP does the same
- * (tcp_small_queue_check, 1 ms).
+ * batches. More would only delay express frames (doc/experiments/queueing-discipline.md); less than
+ * a NIC sends between completion reports would idle it. TCP does the same (tcp_small_queue_check, 1
+ * ms).
  *
  * A caller whose batch was refused keeps trying. The queue's length at each try gives the rate at
  * which it drains. If it is empty, the caller did not run in time; the limit then grows to outlast

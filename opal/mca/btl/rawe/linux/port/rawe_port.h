@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A port sends and receives whole frames through one interface. All it knows about the
- * protocol is where the receiver's port and key are, so that the kernel can choose the receiver.
+ * A port sends and receives whole frames through one interface. All it knows about the protocol is
+ * where the receiver's port and key are, so that the kernel can choose the receiver.
  *
  * A process has up to four ports for each interface (enum rawe_port_use), and three for groups. A
  * port is implemented by its kind, a table of functions; packet/ has the one for AF_PACKET sockets.

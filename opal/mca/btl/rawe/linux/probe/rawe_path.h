@@ -37,8 +37,8 @@ struct rawe_path {
     bool process_known; /**< another of our interfaces already reaches the process */
     bool deprioritized; /**< our interface has reached no process yet: test it only briefly */
     /**
-     * Indirect check, through another of our interfaces: it only finds out whether the process
-     * is present, which limits the time for its other paths. It follows these paths in the array.
+     * Indirect check, through another of our interfaces: it only finds out whether the process is
+     * present, which limits the time for its other paths. It follows these paths in the array.
      */
     bool indirect;
     /** The path is lo: an answer implies the full size, without large PINGs. */
@@ -81,7 +81,7 @@ struct rawe_path_ping {
 
 /**
  * Return how many PINGs a responder may send per pace interval, if its ring has `ring_frames` and
- * is drained at `frames_per_s`: each causes a PONG, and the peer, which also searches, sends a PING.
+ * is drained at `frames_per_s`: each causes a PONG, and the peer, also searching, sends a PING.
  */
 unsigned rawe_path_paced_pings(unsigned ring_frames, unsigned frames_per_s);
 

@@ -27,7 +27,7 @@ struct rawe_ping_address {
 /** Where a path's PINGs are sent, and through which responder. */
 struct rawe_path_target {
     struct rawe_ping_address to;
-    /** For indirect checks (rawe_path.indirect): another interface's responder. NULL: none. */
+    /** For indirect checks (rawe_path.indirect): another interface's responder. NULL: our own. */
     struct rawe_responder *through;
 };
 

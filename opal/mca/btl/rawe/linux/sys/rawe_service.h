@@ -62,8 +62,9 @@ bool rawe_service_is_shared(uint64_t passed_ns, uint64_t waited_ns, uint64_t ran
 
 /**
  * Let the calling thread run as soon as it wakes, even if a rank is computing on the same
- * processor: use nice value -20, if RLIMIT_NICE or CAP_SYS_NICE permits. With an equal share, it would
- * wait up to 5 ms for the rank after having worked (EEVDF, 250 Hz tick). Returns true if permitted.
+ * processor: use nice value -20, if RLIMIT_NICE or CAP_SYS_NICE permits. With an equal share, it
+ * would wait up to 5 ms for the rank after having worked (EEVDF, 250 Hz tick). Returns true if
+ * permitted.
  */
 bool rawe_service_raise_share(void);
 

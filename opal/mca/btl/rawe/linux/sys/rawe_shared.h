@@ -29,8 +29,8 @@ bool rawe_descriptor_send(int socket_fd, const void *message, size_t len_bytes, 
 
 /**
  * Receive without waiting. Returns the bytes received, 0 if the peer has closed the socket, or -1
- * and errno (EBADMSG: the message is too long, has too many descriptors, or there was no room for
- * a descriptor). The caller closes `*fd`; -1: none.
+ * and errno (EBADMSG: the message is too long, has too many descriptors, or there was no room for a
+ * descriptor). The caller closes `*fd`; -1: none.
  */
 ssize_t rawe_descriptor_receive(int socket_fd, void *message, size_t len_bytes, int *fd);
 
