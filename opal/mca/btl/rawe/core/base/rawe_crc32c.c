@@ -78,7 +78,7 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, c
  * The CRC32C instruction takes three cycles for 8 bytes, and each one depends on the previous one.
  * Therefore long data is folded (Gopal et al., "Fast CRC Computation for Generic Polynomials Using
  * PCLMULQDQ", Intel 2009): multiplying 16 bytes by x^n modulo the polynomial moves them forward
- * onto later bytes, without changing the remainder. Four lanes are independent of each other. The
+ * onto later bytes, without changing the remainder. Four lanes are processed independently. The
  * constants are x^n for the two halves of a lane, bit-reversed.
  */
 #define LANES 4u

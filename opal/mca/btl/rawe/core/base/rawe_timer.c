@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define SLOT_MASK (RAWE_TIMER_SLOTS - 1u)
-/** The wheel jumps over gaps of more ticks than it has slots (4 ms: the process was computing). */
+/** The wheel skips gaps of more ticks than it has slots (4 ms, while the process computed). */
 #define JUMP_TICKS (RAWE_TIMER_LEVELS * RAWE_TIMER_SLOTS)
 #define WHEEL_TICKS (1ull << (RAWE_TIMER_LEVELS * RAWE_TIMER_SLOT_BITS))
 

@@ -5,7 +5,7 @@
  *
  * It is hierarchical, after Varghese and Lauck (1987): four levels of 64 slots; a slot of level n
  * covers 64^n ticks. A tick is 2^14 ns = 16.4 µs, the whole wheel 275 s. Later deadlines are parked
- * in the last slot and sorted again when it comes round.
+ * in the last slot and sorted again when that slot is reached.
  */
 #ifndef RAWE_TIMER_H
 #define RAWE_TIMER_H

@@ -127,7 +127,7 @@ enum rawe_frame_type {
 #define RAWE_FLAG_PROBE_ANSWER 0x02u
 /** On CONNECT: a reply. On CLOSE: it answers PROBE or CONNECT, and its acknowledgement is void. */
 #define RAWE_FLAG_REPLY 0x04u
-/** The frame was sent before: its acknowledgement gives no RTT sample. */
+/** The frame is a retransmission: its acknowledgement gives no RTT sample. */
 #define RAWE_FLAG_RESENT 0x10u
 /** On ACK: there was no memory for received frames, so the credit is 0. */
 #define RAWE_FLAG_REFUSED 0x10u

@@ -184,7 +184,7 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
     struct rawe_engine *engine = conn->engine;
     const uint64_t timeout_ns = engine->config.liveness.peer_timeout_ns;
     const struct rawe_sendwin *window = &conn->tx.window;
-    /* A peer that grants no credit is alive and is sent nothing, so it is not stalled. */
+    /* A peer that grants no credit is alive, and we send it nothing, so it is not stalled. */
     bool sends = !rawe_sendwin_empty(window) && conn->tx.peer_credit != 0;
     unsigned sendings = sends ? window->oldest->sendings : 0;
     /* A finalizing engine defers to the end; rawe_conn_finalized decides when to give up. */

@@ -73,7 +73,7 @@ void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
 
 /* ---- acknowledgements ---- */
 
-/** An acknowledgement that is being processed. */
+/** An acknowledgement being processed. */
 struct acknowledgement {
     const struct rawe_header *header;
     bool is_ack;             /**< carried by an ACK frame */

@@ -15,7 +15,7 @@
 /** Batches do not pass if validation frames were sent this many times and none arrived. */
 #define VALIDATIONS_MAX 3u
 
-/** Number of times that a batch is sent as such; afterwards, its frames are sent one by one. */
+/** How often a batch is sent as a batch before its frames are sent one by one. */
 #define SENDINGS_AS_BATCH 2u
 
 /** Consecutive batches lost whole, twice each, before the connection falls back to plain frames. */
@@ -150,7 +150,7 @@ void rawe_conn_batch_unheard(struct rawe_conn *conn, uint64_t now_ns)
     }
 }
 
-/** Return true if the connection can send batches on its present route. */
+/** Return true if the connection can send batches on its current route. */
 static bool can_batch(const struct rawe_conn *conn)
 {
     return conn->engine->batches.bytes_max != 0 &&
@@ -165,7 +165,7 @@ void rawe_conn_batch_move(struct rawe_conn *conn)
     }
 }
 
-/** Return true if batches were not validated on this route, or failed long enough ago to retry. */
+/** Return true if batches are unvalidated on this route, or failed long enough ago to retry. */
 static bool needs_verdict(const struct rawe_conn *conn)
 {
     uint64_t retry_ns = RETRY_LEAST_NS << conn->path.batch_failures >> 1;
@@ -343,7 +343,7 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
  * in slices, in order, and the receiver accepts the frame when it is complete. This is rare and
  * brief, so it is kept simple: a connection reassembles one frame at a time, and loses the whole
  * frame if a slice is out of order. If the link accepts only some slices of a frame, the next call
- * continues with the others, because a frame may have more slices than the link's queue can hold.
+ * continues with the rest, because a frame may have more slices than the link's queue can hold.
  */
 
 /** Write segment `index` of `frame` as the payload of a plain frame. Returns its length. */

@@ -41,7 +41,7 @@ void rawe_conn_batch_describe(struct rawe_conn *conn, struct rawe_txframe *frame
 void rawe_conn_batch_reset(struct rawe_conn *conn);
 /** Cancel a validation in progress, which the peer will not answer. */
 void rawe_conn_batch_cancel(struct rawe_conn_path *path);
-/** A plain probe was answered, with no new acknowledgement: check that batches still pass. */
+/** Check that batches still pass after a plain probe was answered without acknowledging more. */
 void rawe_conn_batch_unheard(struct rawe_conn *conn, uint64_t now_ns);
 /** Note the arrival of a packet that was sent in batch format. */
 static inline void rawe_conn_batch_heard(struct rawe_conn_path *path)
@@ -56,7 +56,7 @@ static inline void rawe_conn_batch_arrived(struct rawe_conn_path *path,
         path->batches_lost = 0;
     }
 }
-/** The route has changed: validate batches again as soon as the window is empty. */
+/** After a change of route, validate batches again as soon as the window is empty. */
 void rawe_conn_batch_move(struct rawe_conn *conn);
 /** Return the RAWE_BATCH_BYTES_MAX bytes that validation frames contain. */
 const uint8_t *rawe_conn_batch_pattern(void);

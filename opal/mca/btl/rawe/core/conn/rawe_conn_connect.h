@@ -11,7 +11,7 @@
 /**
  * Discard measurements of the old path. If the old path `was_dead`, losses of frames in flight are
  * no sign of congestion. If it was only silent, the cause may be congestion at a port that the new
- * path shares, so the window does not grow, and such losses reduce it.
+ * path shares, so the window does not grow, and losses reduce it.
  */
 void rawe_conn_forget_path(struct rawe_conn *conn, bool was_dead);
 /** Initialize the sending and receiving state of a connection that has sent nothing yet. */

@@ -3,10 +3,10 @@
  *
  * How a connection ends: by MPI_Finalize, by a CLOSE, or because one side gives up on the other.
  *
- * A finalizing process says so in each control frame, because a peer may still be waiting for its
- * data or sending to it. It exits once the peer has acknowledged all data and has been told, or is
- * finalizing as well (doc/protocol.md, section 6). The states are TCP's before a connection is
- * closed (RFC 9293 section 3.3.2); an answered probe acknowledges the FIN:
+ * A finalizing process announces this in each control frame, because a peer may still be waiting
+ * for its data or sending to it. It exits once the peer has acknowledged all data and has been
+ * told, or is finalizing as well (doc/protocol.md, section 6). The states are TCP's before a
+ * connection is closed (RFC 9293 section 3.3.2); an answered probe acknowledges the FIN:
  *
  *                           the peer says it is finalizing
  *        NONE (ESTABLISHED) ──────────────────────────────> PEER (CLOSE-WAIT)
@@ -33,8 +33,8 @@
  *
  * Any other frame from the peer leads back to DISOWNED_NOT. The edges on the right are taken after
  * the peer has answered no probe for a second; from ENDED, at once if nothing is in flight or both
- * finalize. A silent or stuck peer also fails the connection, unless it is finalizing: then it has
- * exited, and needs none of our sends.
+ * are finalizing. A silent or stuck peer also fails the connection, unless it is finalizing: then
+ * it has exited, and needs none of our sends.
  */
 #ifndef RAWE_CONN_END_H
 #define RAWE_CONN_END_H
@@ -45,7 +45,7 @@ enum rawe_end_event {
     RAWE_ON_FINALIZE,        /**< our process starts to finalize */
     RAWE_ON_ANSWER,          /**< the peer has answered a probe that announced this */
     RAWE_ON_PEER_FINALIZING, /**< the peer has said that it is finalizing */
-    RAWE_ON_NEW_LIFE,        /**< new id: the peer disowned the old one, and must be told again */
+    RAWE_ON_NEW_LIFE,        /**< new id: the peer disowned the old one, so announce again */
     RAWE_ON_FORGET_PEER,     /**< the peer is a new process, or we close */
 };
 
@@ -99,10 +99,10 @@ bool rawe_conn_peer_gone(struct rawe_conn *conn, uint64_t silent_ns);
 /** The peer ended the connection: fail abandoned sends. `data_lost`: some was unacknowledged. */
 void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost);
 
-/** Tell the owner, once, if the peer ended the connection with data missing. */
+/** Tell the owner, once, if the peer ended the connection before it had all data. */
 void rawe_conn_report_loss(struct rawe_conn *conn);
 
-/** What a peer still needs when our process finalizes, as far as the owner knows. */
+/** What a peer still needs from our finalizing process, as far as the owner knows. */
 enum rawe_needs {
     RAWE_NEEDS_ALL,  /**< our data, and notice that we are finalizing: it may send to us */
     RAWE_NEEDS_DATA, /**< our data */

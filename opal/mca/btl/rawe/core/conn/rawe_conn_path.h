@@ -43,14 +43,14 @@ static inline bool rawe_conn_batch_used(const struct rawe_conn *conn)
 {
     return conn->path.batch == RAWE_BATCH_VALID || conn->path.batch == RAWE_BATCH_VALIDATING;
 }
-/** Return the flag: the link has refused such a data frame since the last flush began. */
+/** Return the flag that says if the link has refused our kind of frame since the last flush. */
 static inline bool *rawe_conn_link_full(const struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->path.via;
     return rawe_conn_batch_used(conn) ? &engine->batches_full : &engine->link_full;
 }
 /**
- * The link is full: continue at the next flush, behind other connections if something was
+ * Continue at the next flush, because the link is full: behind other connections if something was
  * transmitted. The peer's silence starts counting, so that a link which never accepts a frame is
  * noticed.
  */

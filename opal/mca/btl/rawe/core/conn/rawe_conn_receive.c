@@ -85,7 +85,7 @@ static void deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, si
     engine->callbacks.deliver(engine->context, conn, tag, data, len_bytes);
 }
 
-/** Add a part to its message. False: no buffer is free. The oldest message always gets one. */
+/** Add a part to its message. False: no free buffer. The oldest message always gets one. */
 static bool add_fragment(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
     struct rawe_engine *engine = conn->engine;
@@ -193,7 +193,7 @@ struct arrival {
     const uint8_t *end;
 };
 
-/** Refuse a frame for lack of memory. Tells the sender once, so that it stops. */
+/** Refuse a frame for lack of memory. Notifies the sender once, so that it stops sending. */
 static void refuse_frame(struct rawe_conn *conn)
 {
     struct rawe_deferral *deferral = conn->engine->deferral;

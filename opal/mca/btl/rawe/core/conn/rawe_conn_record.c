@@ -21,7 +21,7 @@
 struct rawe_served {
     struct rawe_send send;
     struct rawe_link link;      /**< in the list `used` or `free` */
-    struct rawe_engine *engine; /**< serves the request; NULL: it has been freed */
+    struct rawe_engine *engine; /**< serves the request; NULL: the engine was freed */
     bool refers;                /**< its data is in the memory of `handle_index` */
     uint32_t handle_index;
     uint8_t word[RAWE_REFUSED_BYTES];
@@ -292,7 +292,7 @@ void rawe_conn_serve_free(struct rawe_engine *engine)
 static void served_done(struct rawe_send *send, enum rawe_status status)
 {
     struct rawe_served *served = (struct rawe_served *)(void *)send;
-    (void)status; /* if it failed, the initiator notices */
+    (void)status; /* if the reply failed, the initiator notices */
     if (served->engine == NULL) {
         free(served);
         return;

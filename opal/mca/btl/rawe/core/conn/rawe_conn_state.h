@@ -59,7 +59,7 @@ struct rawe_conn_tx {
     struct rawe_order_member ordered; /**< among the connections to the process */
 
     /* rawe_balance.c */
-    /** Called when the queue is empty: queue more. True: something was queued. May be NULL. */
+    /** Called when the queue is empty, to queue more. True: something was queued. May be NULL. */
     bool (*refill)(struct rawe_conn *conn);
 
     /* rawe_conn_batch.c: slices */
@@ -92,17 +92,17 @@ struct rawe_conn_path {
     uint32_t accepted_max_bytes;   /**< what both ends accept */
     struct rawe_engine *via;       /**< its port sends our frames */
     struct rawe_engine *into;      /**< its port receives the peer's frames */
-    struct rawe_engine *predicted; /**< both of these on the preferred route; NULL on another */
+    struct rawe_engine *predicted; /**< `via` and `into` on the preferred route; NULL on another */
     struct rawe_route *preferred;
-    struct rawe_route *route; /**< the one in use */
-    struct rawe_route *back;  /**< the one that the peer uses: answers take it */
+    struct rawe_route *route; /**< the route in use */
+    struct rawe_route *back;  /**< the route that the peer uses: answers take it */
     uint64_t route_since_ns;  /**< since when `route` has been used */
 
     /* rawe_conn_batch.c: whether batches pass */
     uint8_t batch;             /**< enum rawe_batch_state */
     uint8_t batch_failures;    /**< how often batches were found to fail */
-    uint8_t batches_lost;      /**< how many in a row were lost whole, twice each */
-    uint32_t plain_answers;    /**< how many probes in a row had only a plain answer... */
+    uint8_t batches_lost;      /**< batches in a row that were lost whole, twice each */
+    uint32_t plain_answers;    /**< consecutive probes with only a plain answer... */
     uint64_t plain_since_ns;   /**< ... and since when */
     uint64_t batch_verdict_ns; /**< when batches were found to pass or to fail */
 
@@ -122,7 +122,7 @@ enum rawe_end_state {
 
 /** What the peer says about the connection; we believe it later. Drawn in rawe_conn_end.h. */
 enum rawe_disowned {
-    RAWE_DISOWNED_NOT,      /**< nothing, or it has sent other frames since */
+    RAWE_DISOWNED_NOT,      /**< nothing, or it has since sent other frames */
     RAWE_DISOWNED_ENDED,    /**< it has ended the connection, or does not know it */
     RAWE_DISOWNED_GIVEN_UP, /**< it has ended the connection because it has given up on us */
 };
@@ -137,7 +137,7 @@ struct rawe_conn_end {
     bool heard;              /**< the peer was heard since rawe_conn_finalized was last called */
     uint32_t una;            /**< oldest frame in the window at that call */
     uint64_t asked_ns;       /**< time of that call */
-    uint64_t silent_ns;      /**< how long the peer was silent while we ran... */
+    uint64_t silent_ns;      /**< how long the peer was silent while we were running... */
     uint64_t stuck_ns;       /**< ... and how long nothing was acknowledged */
     uint64_t disowned_ns;    /**< since when the peer has disowned the connection */
 };

@@ -34,18 +34,18 @@ struct rawe_serving {
 };
 
 struct rawe_callbacks {
-    /** A message has arrived. `data` is valid until the callback returns. */
+    /** Called for each message that arrives. `data` is valid until the callback returns. */
     void (*deliver)(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                     size_t len_bytes);
     /**
-     * A peer requests a connection. Return it, opened if necessary (rawe_conn_open), or NULL to
-     * refuse. Unknown peers must be refused while the engine is deferring.
+     * Called when a peer requests a connection. Return it, opened if necessary (rawe_conn_open), or
+     * NULL to refuse. Unknown peers must be refused while the engine is deferring.
      */
     struct rawe_conn *(*accept)(void *context, const struct rawe_connect *from,
                                 const uint8_t source_mac[RAWE_MAC_BYTES]);
     /**
-     * A CONNECT or PROBE came from an address that no route of the connection leads to. If it is
-     * another interface of the process, the callee may add a route (rawe_peer_init,
+     * Called for a CONNECT or PROBE from an address to which no route of the connection leads. If
+     * it is another interface of the process, the callee may add a route (rawe_peer_init,
      * rawe_peer_join). If it is the new address of a known interface, and the interface answers
      * there, the callee may update the route (rawe_peer_set_mac), now or when the peer repeats the
      * frame. No other engine calls are allowed. Also called while deferring. May be NULL.
@@ -54,35 +54,35 @@ struct rawe_callbacks {
                            const struct rawe_connect *from,
                            const uint8_t source_mac[RAWE_MAC_BYTES]);
     /**
-     * The peer owes an answer: find out whether it is alive (rawe_liveness_alive). Called with the
+     * Find out whether a peer that owes an answer is alive (rawe_liveness_alive). Called with the
      * third and each further probe, even while deferring, when `silent_ns` does not grow.
      */
     void (*silent)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
     /**
-     * Probes are answered, but the oldest frame, although retransmitted, has not arrived for
-     * `stalled_ns`. Find out whether the path still carries its length (if not, call
+     * Called if probes are answered but the oldest frame, although retransmitted, has not arrived
+     * for `stalled_ns`. Find out whether the path still carries its length (if not, call
      * rawe_peer_set_payload_max), and whether the process is in MPI (if not, rawe_liveness_alive).
      * Called with each further probe. May be NULL.
      */
     void (*stalled)(void *context, struct rawe_conn *conn, uint64_t stalled_ns);
-    /** The route in use has lost more frames: see rawe_failover_lossy. May be NULL. */
+    /** Called when the route in use has lost more frames: see rawe_failover_lossy. May be NULL. */
     void (*lossy)(void *context, const struct rawe_conn *conn);
-    /** The connection has failed: silent or stalled for peer_timeout. Its sends fail afterwards. */
+    /** Called on failure: silent or stalled for peer_timeout. The sends fail afterwards. */
     void (*failed)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
     /** Like `failed`, but the peer gave up on us. Not called while deferring or finalizing. */
     void (*given_up)(void *context, struct rawe_conn *conn);
     /**
-     * The peer ended the connection and may not have all data, including copied messages. The sends
-     * fail after this call. Not called if the peer is finalizing. May be NULL.
+     * Called if the peer ended the connection and may lack data, including copied messages. The
+     * sends fail after this call. Not called if the peer is finalizing. May be NULL.
      */
     void (*lost)(void *context, struct rawe_conn *conn);
     /**
-     * A control message arrived (rawe_peer_send_control). Called at once, even while the engine is
+     * Called for a control message (rawe_peer_send_control), at once, even while the engine is
      * deferring or finalizing. It must not close the connection. NULL: messages are dropped.
      */
     void (*control)(void *context, struct rawe_conn *conn, uint64_t channel, const uint8_t *data,
                     size_t len_bytes);
-    /** Send a long reply over bulk lanes. False or NULL: it goes over the request's connection. */
+    /** Send a long reply over bulk lanes. False or NULL: it uses the request's connection. */
     bool (*long_reply)(void *context, struct rawe_conn *conn, struct rawe_send *send);
 };
 

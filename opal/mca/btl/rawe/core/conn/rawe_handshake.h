@@ -37,7 +37,7 @@ struct rawe_handshake {
 enum rawe_handshake_verdict {
     RAWE_HANDSHAKE_DROP, /**< late, or the connection has failed: ignore the frame */
     RAWE_HANDSHAKE_SAME, /**< the known incarnation, or the first one: answer it */
-    /** The peer has reopened it; its CLOSE may have been lost. Abandon, restart, then answer. */
+    /** The peer reopened the connection; its CLOSE may be lost. Abandon, restart, then answer. */
     RAWE_HANDSHAKE_RESTART,
     /**
      * The peer restarted while we were connecting: renew the id, because late frames from before

@@ -31,7 +31,7 @@ void rawe_route_join(struct rawe_route *route, struct rawe_route *other)
     __atomic_store_n(&last->next, route, __ATOMIC_RELEASE);
 }
 
-/** Move the message order to the next route if the others share this route's. */
+/** Move the message order to the next route if other routes share it. */
 static void hand_on_order(struct rawe_route *route)
 {
     struct rawe_route *heir = rawe_route_next(route);

@@ -111,7 +111,7 @@ static struct rawe_group_frame *add_frame(struct rawe_group *group, uint32_t pay
     return bytes == NULL ? NULL : number_frame(group, group->config.window_frames, bytes, bytes);
 }
 
-/** Add a message to the held-back frame. Returns false if there is none or it has no room. */
+/** Add a message to the held-back frame. Returns false if there is no such frame, or no room. */
 static bool join_frame(struct rawe_group *group, struct rawe_group_send *send)
 {
     struct rawe_group_frame *frame =
@@ -358,7 +358,7 @@ static void begin_judging(struct rawe_group_member *member, uint32_t first, uint
     member->asked_ns = now_ns;
 }
 
-/** Judge whether a member has heard any frames since it began to request them. */
+/** Judge whether a member has heard multicast frames since it started to request them. */
 static void judge_member(struct rawe_group *group, uint32_t index, uint64_t now_ns)
 {
     struct rawe_group_member *member = &group->members[index];

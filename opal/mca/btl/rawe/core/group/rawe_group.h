@@ -22,8 +22,8 @@
  * A message of many frames is sent in batches, packets that the link cuts into frames. Lost frames
  * of a batch are repaired one by one.
  *
- * With some frames in flight, a short message may be held back so that others share its frame, if
- * its owner sends many. The frame is sent when it is full, when a message must not wait, or when
+ * With some frames in flight, a short message may be held back so that later ones share its frame,
+ * if its owner sends many. The frame is sent when it is full, when a message must not wait, or when
  * the owner makes progress.
  *
  * No member is given up on, however long it is silent: the connections detect dead processes.

@@ -71,7 +71,7 @@ struct rawe_group_config {
     uint64_t id;            /**< random; also determines the first sequence number */
     uint32_t members;       /**< 2 to UINT16_MAX */
     uint32_t self;          /**< this member, counted from 0 */
-    uint32_t payload_bytes; /**< limit for a frame; 128 to RAWE_GROUP_PAYLOAD_MAX */
+    uint32_t payload_bytes; /**< limit per frame; 128 to RAWE_GROUP_PAYLOAD_MAX */
     uint32_t segment_bytes; /**< data of a frame in a batch, at most payload_bytes; 0: no batches */
     uint32_t window_frames; /**< a power of two, 2 to RAWE_WINDOW_FRAMES_MAX */
     uint32_t share_from;    /**< frames in flight from which messages share one; 0: never */

@@ -13,8 +13,8 @@
  *
  * Processes that share memory (struct rawe_budget_host) share the limit. Each writes only its own
  * share, and all write the limit, where a lost update matters little. A process that stops or dies
- * blocks no other: its outstanding data counts only while some of it arrives. The memory may
- * contain anything, because another process may have corrupted it.
+ * blocks no other process: its outstanding data counts only while some of it arrives. The memory
+ * may contain anything, because another process may have corrupted it.
  */
 #ifndef RAWE_BUDGET_H
 #define RAWE_BUDGET_H
@@ -76,9 +76,9 @@ struct rawe_budget {
 void rawe_budget_init(struct rawe_budget *budget, uint64_t port_bytes, struct rawe_line *line);
 /** Share the limit with the processes of this host, as number `index`. */
 void rawe_budget_join(struct rawe_budget *budget, struct rawe_budget_host *host, unsigned index);
-/** Set the number of outstanding bytes, which the other processes see. */
+/** Set the number of outstanding bytes, visible to the other processes. */
 void rawe_budget_set_asked(struct rawe_budget *budget, uint64_t bytes);
-/** Note that a request begins to wait for its turn, and no other is waiting. */
+/** Note that a request begins to wait for its turn, and no other request is waiting. */
 void rawe_budget_wait(struct rawe_budget *budget, uint64_t now_ns);
 /** Claim the next turn: we have nothing outstanding, because it is another process's turn. */
 void rawe_budget_await_turn(struct rawe_budget *budget, uint64_t now_ns);

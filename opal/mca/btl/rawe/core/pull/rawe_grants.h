@@ -1,15 +1,15 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Grants: how many bulk-lane frames each of several peers may have in flight to us. A frame says
+ * Grants: how many bulk-lane frames each of several peers may have in flight to us. A frame tells
  * whether its sender has more to send (RAWE_FLAG_MORE); a connecting peer has more as well. The
  * frames of several such senders queue in our switch port. So together they are granted as much as
  * the port holds and keeps the link busy (rawe_budget.h), in equal shares, in turns. A lone sender
  * is not limited, and no grant exceeds a peer's share of the receive ring (rawe_credit.h). The
  * processes of a host each grant an equal part of the port. No clock, no socket.
  *
- * A grant limits the frames in flight: each arrival uses up part of it, in whatever order. Senders
- * with nothing more to send do not count, so the capacity goes to those that can use it.
+ * A grant limits the frames in flight: each arrival uses up part of it, in any order. Senders with
+ * nothing more to send do not count, so the capacity goes to those that can use it.
  */
 #ifndef RAWE_GRANTS_H
 #define RAWE_GRANTS_H

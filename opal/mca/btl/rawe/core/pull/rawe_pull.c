@@ -8,7 +8,7 @@
 /** Bounds of a piece, a quarter of the limit: shorter ones cost time, longer ones gain nothing. */
 #define PIECE_BYTES_MIN 32768u
 #define PIECE_BYTES_MAX 61440u
-/** Limit on outstanding GET bytes from a single peer. GETs from others wait for them. */
+/** Limit on outstanding GET bytes from a single peer. GETs from other peers wait for them. */
 #define SINGLE_PEER_BYTES 4194304u
 /** GETs considered for each piece. With more peers, at least one is idle. */
 #define CANDIDATES_MAX 16u

@@ -31,7 +31,7 @@ struct rawe_recvwin {
     uint32_t unacked_frames; /**< accepted since our last acknowledgement */
     uint64_t *taken;         /**< ring of bits, by sequence number; freed when nothing is missing */
     uint64_t ack_deadline_ns; /**< latest time for a delayed acknowledgement; 0: none is owed */
-    uint32_t answer_number;   /**< of the probe to answer */
+    uint32_t answer_number;   /**< number of the probe to answer */
     bool ack_now;             /**< acknowledge at the end of this round */
     bool answer_probe;        /**< the acknowledgement answers a probe */
     bool duplicate_seen;      /**< the next acknowledgement frame must report a duplicate */

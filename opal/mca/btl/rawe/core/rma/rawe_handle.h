@@ -45,7 +45,7 @@ void rawe_handle_table_free(struct rawe_handle_table *table);
 bool rawe_handle_register(struct rawe_handle_table *table, void *base, uint64_t len_bytes,
                           uint32_t *index, uint64_t *key, unsigned access);
 
-/** Revoke a handle: every later frame that names it is refused. Returns false if unknown. */
+/** Revoke a handle: later frames that name it are refused. Returns false if unknown. */
 bool rawe_handle_deregister(struct rawe_handle_table *table, uint32_t index, uint64_t key);
 
 /** Return the address of a range. NULL: index, key, bounds or `access` (RAWE_ACCESS_*) is wrong. */

@@ -160,7 +160,7 @@ static uint64_t share_bytes(const struct routes *routes, const struct rawe_peer 
     return 0;
 }
 
-/** Return true if the other routes have enough movable bytes to steal. */
+/** Return true if the other routes have enough movable bytes to be worth stealing. */
 static bool others_have(struct rawe_peer *peer)
 {
     uint64_t bytes = 0;

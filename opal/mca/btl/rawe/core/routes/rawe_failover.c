@@ -247,7 +247,7 @@ static void check(const struct rawe_failover *failover, struct rawe_peer *peer, 
     if (peer->health.state == RAWE_HEALTH_UP && is_measured(peer)) {
         check_quality(failover, peer, now_ns);
     }
-    /* A full port drops PINGs like all other frames, but resent frames eventually arrive. */
+    /* A full port drops PINGs like all other frames, but resent frames arrive eventually. */
     bool heard = peer->health.state == RAWE_HEALTH_SUSPECT && !is_silent(peer);
     switch (rawe_health_check(&peer->health, heard ? now_ns : ask_answered_ns(failover, peer),
                               others_answered_ns(failover, peer), now_ns)) {

@@ -155,7 +155,7 @@ void rawe_peer_give_up(struct rawe_peer *peer)
     }
 }
 
-/** Fit a connection to a changed payload limit of a route. */
+/** Adapt a connection to a changed payload limit of a route. */
 static void fit_payload(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
     rawe_conn_path_fit(conn);

@@ -56,7 +56,7 @@ struct rawe_peer {
     uint32_t speed_mbps;                /**< see rawe_peer_config */
     uint64_t streak_since_ns;           /**< start of the current run of one-frame messages... */
     uint32_t streak_count;              /**< ... on the express lane, and their number */
-    bool streak;                        /**< the bulk lane carries only such messages */
+    bool streak;                        /**< the bulk lane carries only one-frame messages */
     bool takes_part; /**< carries other routes' PUTs as well (rawe_balance.h). Atomic */
     /* written by rawe_failover.c */
     bool is_suspected;         /**< in rawe_failover's list */
@@ -171,7 +171,7 @@ enum rawe_peer_result rawe_peer_send(struct rawe_peer *peer, struct rawe_message
 bool rawe_peer_send_control(struct rawe_peer *peer, uint64_t channel, const uint8_t *data,
                             size_t len_bytes);
 
-/** Begin a GET, ATOMIC, or copyable PUT; a long GET may have to wait. False: it was not begun. */
+/** Begin a GET, ATOMIC, or copyable PUT; a long GET may have to wait. False: not begun. */
 bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation);
 /** Begin the GETs whose turn has come. Called in each round. */
 void rawe_peer_begin_waiting(struct rawe_engine *engine);

@@ -25,11 +25,11 @@ struct rawe_cc_type {
     const char *name; /**< the value of btl_rawe_congestion */
     /** Called on a new path: set the initial window, usually cc->first, and the state. */
     void (*started)(struct rawe_cc *cc);
-    /** An acknowledgement arrived. cc->rate_mbps is up to date. */
+    /** Called for each acknowledgement. cc->rate_mbps is up to date. */
     void (*acknowledged)(struct rawe_cc *cc, const struct rawe_ack *ack);
-    /** Frames were lost, for the first time in this round trip. */
+    /** Called when frames are lost for the first time in a round trip. */
     void (*lost)(struct rawe_cc *cc);
-    /** Persistent congestion (RFC 9002 section 7.6): nothing has arrived for several timeouts. */
+    /** Called on persistent congestion (RFC 9002 section 7.6): no arrivals for several timeouts. */
     void (*timed_out)(struct rawe_cc *cc);
     /** Less than half the window was used for `periods` times RAWE_CC_UNUSED_NS or an RTO. */
     void (*idle)(struct rawe_cc *cc, uint64_t periods);
@@ -104,8 +104,8 @@ static inline void rawe_cc_sent(struct rawe_cc *cc, uint32_t in_flight, uint64_t
 }
 
 /**
- * After this time, or a retransmission timeout if longer, an unused window says nothing about the
- * network. A receiver forgets its senders equally fast; see rawe_credit.c.
+ * After this time, or a retransmission timeout if longer, an unused window reveals nothing about
+ * the network. A receiver forgets its senders equally fast; see rawe_credit.c.
  */
 #define RAWE_CC_UNUSED_NS 10000000ull
 

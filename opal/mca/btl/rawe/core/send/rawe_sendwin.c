@@ -12,11 +12,11 @@
 /* Buffers begin 2 bytes past a cache line, which aligns the data after the Ethernet header. */
 #define BUFFER_SHIFT 2u
 
-/** The pool is checked once a second. After this many calm checks in a row, it frees memory. */
+/** The pool is checked once a second. After this many consecutive calm checks, it frees memory. */
 #define TRIM_INTERVAL_NS 1000000000ull
 #define CALM_ROUNDS 3u
 
-/** The pool is calm if less than 1/CALM_PART of its frames are in use. One window is kept. */
+/** The pool is calm if less than 1/CALM_PART of its frames are in use. It keeps one window. */
 #define CALM_PART 4u
 #define TRIM_LEAST_FRAMES 1024u
 

@@ -51,14 +51,14 @@ struct rawe_txframe {
     struct rawe_txframe_slab *slab; /**< the slab that contains the frame */
     struct rawe_send *send; /**< the send that it refers to; NULL: all bytes are in `buffer` */
     uint64_t number;        /**< number of its first message (rawe_order.h); 0: none */
-    uint64_t to_send;       /**< not sent yet, or lost */
+    uint64_t to_send;       /**< segments not sent yet, or lost */
     uint64_t arrived;       /**< received by the peer */
     uint64_t sent;          /**< sent at least once */
     uint64_t resent;        /**< sent more than once */
     struct rawe_txframe_times first; /**< segments sent once */
     struct rawe_txframe_times again; /**< segments sent more than once: their latest transmission */
     uint32_t sequence;               /**< of the first segment */
-    uint32_t buffer_bytes;           /**< used bytes of `buffer`, from the Ethernet header on */
+    uint32_t buffer_bytes;           /**< bytes used in `buffer`, from the Ethernet header on */
     uint32_t payload_bytes;          /**< bytes of fragments, in `buffer` and `external` */
     uint32_t external_count;
     uint16_t segment_bytes; /**< 0: not a batch */
@@ -180,7 +180,7 @@ void rawe_sendwin_init(struct rawe_sendwin *window, uint32_t frames, uint32_t fi
 /** Restart at `first_sequence`. The window must be empty. */
 void rawe_sendwin_reset(struct rawe_sendwin *window, uint32_t first_sequence);
 
-/** Return true if everything that entered has been acknowledged. */
+/** Return true if all frames that entered the window have been acknowledged. */
 static inline bool rawe_sendwin_empty(const struct rawe_sendwin *window)
 {
     return window->una == window->next;
@@ -288,7 +288,7 @@ static inline void rawe_sendwin_sent(struct rawe_sendwin *window, struct rawe_tx
 /** Return the first frame from transmit_from on with something to transmit; NULL: none. */
 struct rawe_txframe *rawe_sendwin_next(struct rawe_sendwin *window);
 
-/** Hand out `frame` and its successors again: the link did not accept them. */
+/** Hand out `frame` and its successors again, because the link did not accept them. */
 static inline void rawe_sendwin_rewind(struct rawe_sendwin *window, struct rawe_txframe *frame)
 {
     window->transmit_from = frame->sequence;
@@ -359,7 +359,7 @@ bool rawe_sendwin_detect_losses(struct rawe_sendwin *window, uint64_t reorder_ns
 /** Let frames refer to `copy`, which holds the pieces of a send back to back. */
 void rawe_sendwin_rebase(const struct rawe_sendwin *window, struct rawe_send *send, uint8_t *copy);
 
-/** A reply's data is gone: turn the frames that refer to it into refusals when they are resent. */
+/** Turn the frames of a reply whose data is gone into refusals when they are resent. */
 void rawe_sendwin_revoke(const struct rawe_sendwin *window, const struct rawe_send *send);
 
 #endif

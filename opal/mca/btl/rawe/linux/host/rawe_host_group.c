@@ -233,7 +233,7 @@ static void form_group(struct leader *leader, const struct rawe_fanout_member li
     }
 }
 
-/** Form complete groups and, if `quiet`, incomplete ones. Returns in how many ms to call again. */
+/** Form complete groups and, if `quiet`, incomplete ones. Returns the ms to the next call. */
 static int form_groups(struct leader *leader, bool quiet)
 {
     int rest_ms = -1;

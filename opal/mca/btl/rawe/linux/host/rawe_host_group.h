@@ -38,7 +38,7 @@ struct rawe_host_group_config {
     const char *helper; /**< the leader's, see rawe_fanout_form; remains the caller's */
     /**
      * Called in the service thread: reopen the registered sockets, which may miss frames forever.
-     * Returns in how many ms to call again; -1: done. Must not call the group.
+     * Returns the ms after which to call again; -1: done. Must not call the group.
      */
     int (*broken)(void *context);
     void *context;

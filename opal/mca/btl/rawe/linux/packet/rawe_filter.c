@@ -35,7 +35,7 @@
 /** The kind of interface (ARPHRD_*) that received the packet. */
 #define INTERFACE_TYPE_OFFSET ((uint32_t)(SKF_AD_OFF + SKF_AD_HATYPE))
 
-/** The IPv4 source address of batches: no other packet has it, whatever its key and port. */
+/** The IPv4 source address of batches: no other packet has it, even with our key and port. */
 #define BATCH_SOURCE_OFFSET (RAWE_ETH_HEADER_BYTES + 12u)
 #define BATCH_SOURCE UINT32_MAX
 
@@ -315,7 +315,7 @@ static unsigned write_search(struct sock_filter *program, const struct rawe_fano
         program[0] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, places[0].place);
         return 1;
     }
-    /* Code for smaller keys follows the jump, then code for the others. */
+    /* Code for smaller keys follows the jump, then code for the larger ones. */
     const unsigned middle = count / 2;
     unsigned jumps = 1;
     unsigned smaller = write_search(program + jumps, places, middle);

@@ -407,7 +407,7 @@ static unsigned packet_transmit(void *context, const struct rawe_frame *frames, 
 
 /* ---- batches, received ---- */
 
-/** Call recvmsg, which also reports once that the interface went down (ENETDOWN). */
+/** Call recvmsg. It also reports, once, that the interface went down (ENETDOWN). */
 static bool dequeue_packet(int fd, struct iovec *iov, size_t iov_count, size_t len_bytes)
 {
     const struct msghdr message = {.msg_iov = iov, .msg_iovlen = iov_count};
@@ -522,8 +522,9 @@ static bool is_earlier(const struct tpacket2_hdr *a, const struct tpacket2_hdr *
 }
 
 /**
- * Return the port, or the one beside it, that has the earliest packet; NULL: none waits. Packets
- * that arrived before one seen in this ring are visible in the other if it is checked later.
+ * Return the port, or the one beside it, that has the earliest packet; NULL: no packet is waiting.
+ * Packets that arrived before one seen in this ring are visible in the other ring if that is
+ * checked later.
  */
 static struct rawe_packet *find_earliest(struct rawe_packet *packet)
 {

@@ -59,7 +59,7 @@ void rawe_ring_close(struct rawe_ring *ring);
 /**
  * A status bit that marks a slot as being read: neither owned by the kernel (exactly 0) nor a
  * waiting frame. So a receive callback may itself receive, and never sees a frame twice. The other
- * bits stay as the kernel set them.
+ * status bits stay as the kernel set them.
  */
 #define RAWE_RING_HELD TP_STATUS_CSUMNOTREADY
 

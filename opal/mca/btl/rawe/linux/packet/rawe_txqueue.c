@@ -119,7 +119,7 @@ bool rawe_txqueue_poll(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64
     queue->drained_bytes += queue->queued_bytes - queued_bytes;
     queue->drained_ns += elapsed_ns;
     queue->queued_bytes = queued_bytes;
-    /* The kernel charges for a batch until its last frame has left, so measure several. */
+    /* The kernel charges for a batch until its last frame is sent, so measure several batches. */
     return queue->drained_bytes >= queue->limit_bytes && queue->drained_ns >= QUEUED_NS &&
            fit_limit(queue);
 }

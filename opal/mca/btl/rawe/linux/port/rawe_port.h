@@ -141,7 +141,7 @@ struct rawe_port {
     uint32_t idle;
     const struct rawe_port_kind *kind;
     struct rawe_port *beside; /**< bulk: the middle port; or NULL */
-    int fd;                   /**< readable when a frame waits; to sleep on */
+    int fd;                   /**< readable when a frame is waiting; for poll or epoll */
     unsigned receive_frames;  /**< minimum number of frames that fit: the basis of credit */
     unsigned overhead_bytes;  /**< bulk: a packet's share of the MTU besides the batch header */
     uint32_t batch_bytes;     /**< bulk: see rawe_batch_output.longest_bytes */

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Path discovery finds out which peers can be reached, and how large frames to them may be. It is a
- * state machine: time and answers go in, PINGs come out. The caller serializes calls.
+ * state machine: its inputs are time and answers, its outputs PINGs. The caller serializes calls.
  *
  * One search covers all paths of a call at once. Each path has two phases:
  *
@@ -70,7 +70,7 @@ struct rawe_path_search {
     uint64_t now_ns;
     uint64_t refilled_ns;
     uint64_t deadline_ns;
-    uint64_t wake_ns; /**< when the next pass is due, unless an answer comes first */
+    uint64_t wake_ns; /**< when the next pass is due, unless an answer arrives first */
 };
 
 /** A PING to send. */

@@ -48,7 +48,7 @@
 #define INDEX_BITS 24u
 #define INDEX_MASK ((1u << INDEX_BITS) - 1)
 
-/** Outstanding PINGs to an address. Only the token is on the wire: a forger cannot know it. */
+/** Outstanding PINGs to an address. Only the token is on the wire; a forger cannot know it. */
 struct rawe_watch {
     uint64_t token;
     uint64_t pong_ns;     /**< when the newest answer arrived (CLOCK_MONOTONIC); 0: never; atomic */
@@ -79,7 +79,7 @@ struct rawe_responder {
     struct waiting_ping pings[PINGS_WAITING]; /**< the thread's: a ring, in order of arrival */
     uint32_t pings_first, pings_waiting;
     uint64_t answers;     /**< the thread's: tokens for PINGs */
-    uint64_t reads;       /**< the thread's: tokens for other frames */
+    uint64_t reads;       /**< the thread's: tokens for PROBEs and PONGs */
     uint64_t refilled_ns; /**< the thread's: when both were last filled */
     struct rawe_responder_duty duty;
     _Atomic uint64_t mac; /**< our own, as a number; may change */

@@ -207,7 +207,7 @@ static bool entry_chooses(const struct entry *entry, const struct rawe_interface
            (entry->form == ENTRY_PREFIX && usable && !interface->loopback);
 }
 
-/** Characters without meaning at the beginning of an entry. */
+/** Characters ignored at the beginning of an entry. */
 #define BLANKS ", \t\n\v\f\r"
 
 /** Find a list's next entry, without surrounding blanks; false at the end. */

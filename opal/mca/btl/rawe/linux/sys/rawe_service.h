@@ -23,7 +23,7 @@ struct rawe_service_heard {
 
 #define RAWE_SERVICE_HEARD_MAX 2u
 
-/** Something that the thread serves; part of its owner's struct. The owner sets the first three. */
+/** A source of work, part of its owner's struct. The owner sets the first three members. */
 struct rawe_service_source {
     /**
      * Called by the thread. `events` is what epoll(7) reports for the descriptor, or 0 if called
@@ -69,9 +69,10 @@ bool rawe_service_is_shared(uint64_t passed_ns, uint64_t waited_ns, uint64_t ran
 bool rawe_service_raise_share(void);
 
 /**
- * Find out whether others, including kernel threads, use the main thread's processor, and raise the
- * thread's share while they do not. Ranks that yield to each other got a fifth less done beside
- * such threads (Linux 6.18, two ranks per processor). Call this in the thread from time to time.
+ * Find out whether other threads, even kernel threads, use the main thread's processor, and raise
+ * this thread's share while they do not. Ranks that yield to each other got a fifth less done
+ * beside threads with a raised share (Linux 6.18, two ranks per processor). Call this in the thread
+ * from time to time.
  */
 void rawe_service_adjust_share(struct rawe_service_share *share);
 
