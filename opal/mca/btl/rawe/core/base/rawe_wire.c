@@ -224,7 +224,7 @@ static enum rawe_decode_result locate(struct rawe_batch *batch, uint32_t total, 
     uint32_t first = batch->at_bytes / segment_bytes;
     uint32_t frames = ((uint32_t)data_bytes + segment_bytes - 1) / segment_bytes;
     batch->last = first + frames == total;
-    /* Only the last frame may be short. Other short frames: another device cut the batch. */
+    /* Only the last frame may be short. Otherwise, another device has cut the batch. */
     if (first + frames > total || (!batch->last && data_bytes % segment_bytes != 0)) {
         return RAWE_DECODE_LENGTH;
     }

@@ -525,7 +525,7 @@ enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *
  */
 #define RAWE_GROUP_HEADER_BYTES 24u
 
-/** Offset of the byte that the kernel filter reads: the last one of the random id. */
+/** Offset of the byte that the kernel filter reads: the last byte of the random id. */
 #define RAWE_GROUP_OFFSET_ID_BYTE 11u
 
 /*

@@ -84,7 +84,7 @@ struct acknowledgement {
     struct rawe_sends sends; /**< the sends that it completes */
 };
 
-/** Send more if there is room. Late in a turn, batches wait for the end of the turn. */
+/** Send more if there is room. Late in a turn, batches must wait until the turn ends. */
 static void send_more(struct rawe_conn *conn, uint64_t now_ns)
 {
     if (rawe_conn_batch_used(conn) && rawe_engine_turn_is_long(conn->engine)) {

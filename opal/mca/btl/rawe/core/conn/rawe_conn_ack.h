@@ -10,7 +10,7 @@
 
 /**
  * Process the acknowledgement in a frame; it must not exceed the next number to be sent. `sack` is
- * an ACK's untrusted bitmap, or empty. Completed sends may call back and end the connection's life.
+ * an ACK's untrusted bitmap, or empty. Callbacks of completed sends may change the connection's id.
  */
 void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
                             const uint8_t *sack, size_t sack_bytes, uint64_t now_ns);

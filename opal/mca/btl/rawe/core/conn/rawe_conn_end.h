@@ -93,7 +93,7 @@ void rawe_conn_owe_nothing(struct rawe_conn *conn);
 /** Fail the connection and its sends for good. The owner may close it in the callback. */
 void rawe_conn_fail(struct rawe_conn *conn, enum rawe_failure failure, uint64_t silent_ns);
 
-/** Complete all sends and return true if a finalizing peer, silent or stuck for 1 s, has left. */
+/** Complete all sends and return true if a finalizing peer, silent or stuck for 1 s, has exited. */
 bool rawe_conn_peer_gone(struct rawe_conn *conn, uint64_t silent_ns);
 
 /** The peer ended the connection: fail abandoned sends. `data_lost`: some was unacknowledged. */

@@ -409,15 +409,15 @@ static uint32_t count_new(const struct rawe_conn *conn, uint32_t sequence, uint3
 
 /* ---- frames of the connection, by type ---- */
 
-/** Return false if a callback has ended the connection's life: discard the rest of the frame. */
+/** Return false if a callback has changed the connection's id: discard the rest of the frame. */
 static bool is_same_life(const struct rawe_conn *conn, const struct rawe_header *header)
 {
     return conn->handshake.local_id == header->connection_id;
 }
 
 /**
- * Return true if the frame may be processed: the connection receives, and the acknowledged frames
- * were sent. Processes the acknowledgement in a data frame, which may end the connection's life.
+ * Return true if the frame may be processed: the connection is receiving, and the acknowledged
+ * frames were sent. Processes a data frame's acknowledgement, which may change the connection's id.
  */
 static inline bool accept_header(struct rawe_conn *conn, const struct rawe_header *header,
                                  uint64_t now_ns)

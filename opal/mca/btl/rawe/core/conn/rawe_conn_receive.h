@@ -23,7 +23,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
                        const uint8_t *payload, uint64_t now_ns);
 /** Return where the data of a packet of batch frames belongs; NULL: nowhere, or not known yet. */
 uint8_t *rawe_conn_place(struct rawe_conn *conn, const struct rawe_batch *batch);
-/** Process frames of a batch, header decoded, with `fragment.data` at rawe_conn_place's or not. */
+/** Process frames of a decoded batch. `fragment.data` need not be where rawe_conn_place said. */
 void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *batch,
                              uint64_t now_ns);
 

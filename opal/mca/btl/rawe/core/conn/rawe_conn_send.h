@@ -24,7 +24,7 @@ enum rawe_blocked_by {
     RAWE_BLOCKED_BY_COUNT
 };
 
-/** Return what keeps the next frame, or a batch worth sending, from being transmitted. */
+/** Return what prevents transmission of the next frame, or of a batch worth sending. */
 static inline enum rawe_blocked_by rawe_conn_blocked_by(const struct rawe_conn *conn)
 {
     if (conn->handshake.state != RAWE_CONN_OPEN) {

@@ -6,7 +6,7 @@
 
 #include "base/rawe_wire.h"
 
-/** Longest wait before the first probe: a rank that computed has produced huge RTT samples. */
+/** Longest wait before the first probe, because computing ranks cause huge RTT samples. */
 #define FIRST_PROBE_MOST_NS 10000000ull
 
 /** Number of unanswered probes after which the peer may be dead. */

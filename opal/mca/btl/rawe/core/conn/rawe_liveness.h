@@ -73,7 +73,7 @@ static inline bool rawe_liveness_is_silent(const struct rawe_liveness *liveness)
     return liveness->silent_since_ns != 0;
 }
 
-/** The peer's responder answered at `alive_ns`: do not count silence before that. */
+/** Discount silence before `alive_ns`, when the peer's responder answered. */
 void rawe_liveness_alive(struct rawe_liveness *liveness, uint64_t alive_ns);
 
 /** Probe at `deadline_ns`, or earlier if planned (RFC 6298 section 5.1). True: the time changed. */

@@ -346,7 +346,7 @@ static void repair_frame(const struct rawe_group *group, uint32_t to,
 
 /**
  * Start judging whether a member that requests frames from `first` on hears us, unless it has
- * requested some recently. Until the first request, it had received all frames.
+ * requested some recently. Until then, it had received all frames.
  */
 static void begin_judging(struct rawe_group_member *member, uint32_t first, uint64_t now_ns)
 {

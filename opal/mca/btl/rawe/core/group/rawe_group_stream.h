@@ -21,9 +21,9 @@ struct rawe_group_stream {
     uint32_t root;
     struct rawe_group_stored **stored; /**< by sequence number; NULL: no frame waits */
     uint64_t nack_ns;                  /**< next NACK; 0: none, all missing frames were requested */
-    uint32_t next;                     /**< all frames before it are delivered */
-    uint32_t end;                      /**< all frames before it are known to exist */
-    uint32_t asked;                    /**< missing frames before it were requested */
+    uint32_t next;                     /**< all frames before this one are delivered */
+    uint32_t end;                      /**< all frames before this one are known to exist */
+    uint32_t asked;                    /**< missing frames before this one were requested */
     uint32_t nack_end;      /**< the NACK names only frames before this; later ones may be late */
     uint32_t stored_frames; /**< number of frames in `stored`, all between next and end */
     uint32_t acked;         /**< acknowledged up to here, for the whole subtree */

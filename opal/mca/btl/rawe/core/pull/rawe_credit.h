@@ -16,7 +16,7 @@
 /** Frames that each connection of a lane may have in flight to us. */
 struct rawe_credit_share {
     uint16_t active; /**< if its peer is sending; at least one frame, but perhaps only in turns */
-    uint16_t idle;   /**< if its peer is not sending but may begin at any time; may be 0 */
+    uint16_t idle;   /**< if its peer is not sending but may start at any time; may be 0 */
     uint32_t turns;  /**< an active one gets its frame in one of this many epochs; 1: always */
 };
 
@@ -41,8 +41,8 @@ struct rawe_credit {
 struct rawe_credit_member {
     uint32_t epoch;      /**< when data last arrived (rawe_credit_note); 0: never */
     uint32_t turn : 31;  /**< its number among the senders, if they get credit in turns */
-    uint32_t open : 1;   /**< it is counted among the lane's connections */
-    uint32_t version;    /**< number of the division that `advertised` is from */
+    uint32_t open : 1;   /**< the connection is counted in the lane's `open` */
+    uint32_t version;    /**< number of the division from which `advertised` is */
     uint16_t advertised; /**< credit in the last frame sent (rawe_credit_advertise) */
     bool asked;          /**< its peer has requested credit and has not received any yet */
     bool refused;        /**< there was no memory for its data: no credit for now */

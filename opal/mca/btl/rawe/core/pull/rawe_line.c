@@ -15,7 +15,7 @@
 /** A window that starts further in the future than this was started with a wrong clock. */
 #define BEGIN_AHEAD_MOST_NS 10000000000u
 
-/** One lost frame in this many is tolerated. */
+/** Losses of up to one frame in this many are tolerated. */
 #define TOLERATED 64u
 /** Losses are excessive if they exceed the tolerated number by this many. */
 #define LOST_FRAMES 8u

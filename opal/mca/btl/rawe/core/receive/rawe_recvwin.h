@@ -87,7 +87,7 @@ static inline bool rawe_recvwin_owe(struct rawe_recvwin *window, bool at_once,
     return false;
 }
 
-/** Owe an acknowledgement at the end of this round in any case. */
+/** Owe an acknowledgement at the end of this round, unconditionally. */
 static inline void rawe_recvwin_owe_now(struct rawe_recvwin *window)
 {
     window->ack_now = true;

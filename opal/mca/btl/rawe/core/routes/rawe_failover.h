@@ -45,7 +45,7 @@ struct rawe_failover_callbacks {
     void (*say)(void *context, const struct rawe_peer *peer, enum rawe_failover_report report);
 };
 
-/** The failover of a process. Any thread may read the atomic fields. */
+/** Failover state of a process. Any thread may read the atomic fields. */
 struct rawe_failover {
     struct rawe_failover_callbacks callbacks;
     void *context;               /**< the callbacks' */

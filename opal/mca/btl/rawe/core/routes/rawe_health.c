@@ -6,7 +6,7 @@
 /** How long to wait after another route has answered: one responder serves all interfaces. */
 #define PATIENCE_NS (40 * MS)
 
-/** Consecutive answers before a route is used again: a connector bounces while it is plugged in. */
+/** Consecutive answers before a route is used again: a connector bounces when plugged in. */
 #define ANSWERS_WANTED 3u
 
 /** A failure this soon after a recovery doubles ANSWERS_WANTED, up to 24, some three seconds. */

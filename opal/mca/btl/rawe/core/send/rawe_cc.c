@@ -66,8 +66,8 @@ void rawe_cc_forget(struct rawe_cc *cc, const struct rawe_rtt *rtt, uint64_t now
 
 /**
  * Measure the rate of acknowledged bytes while frames are continuously in flight. Frames in flight
- * divided by round trip would mislead: after a pause, few frames are in flight, but the round trip
- * still includes the old queue.
+ * divided by the round trip would mislead: after a pause, few frames are in flight, but the round
+ * trip still includes the old queue.
  */
 void rawe_cc_measure_rate(struct rawe_cc *cc, const struct rawe_ack *ack)
 {

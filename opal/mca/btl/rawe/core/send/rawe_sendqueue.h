@@ -40,7 +40,7 @@ void rawe_sendqueue_renumber(struct rawe_sendqueue *queue, uint32_t first_number
 /** Queue a send that is not in any frame. Computes its total_bytes. */
 void rawe_sendqueue_push(struct rawe_sendqueue *queue, struct rawe_send *send);
 
-/** Queue a send in front of all others. Computes its total_bytes. */
+/** Queue a send in front of all other sends. Computes its total_bytes. */
 void rawe_sendqueue_push_first(struct rawe_sendqueue *queue, struct rawe_send *send);
 
 /** Remove and return the first send. The queue must not be empty. */

@@ -198,7 +198,7 @@ static inline uint32_t rawe_sendwin_free_numbers(const struct rawe_sendwin *wind
     return window->frames - rawe_sendwin_used(window) - (window->held != NULL ? 1 : 0);
 }
 
-/** Hold back a frame so that messages can join it. No other may be held back. */
+/** Hold back a frame so that messages can join it. No other frame may be held back. */
 static inline void rawe_sendwin_hold(struct rawe_sendwin *window, struct rawe_txframe *frame)
 {
     assert(window->held == NULL);

@@ -34,8 +34,8 @@ struct rawe_host_group;
 struct rawe_host_group_config {
     const char *name;   /**< of the Unix socket (abstract); only these processes share it */
     bool leader;        /**< true in one of these processes */
-    unsigned processes; /**< number of the job's processes on this host, with the leader's */
-    const char *helper; /**< the leader's, see rawe_fanout_form; remains the caller's */
+    unsigned processes; /**< number of the job's processes here, including the leader's */
+    const char *helper; /**< for the leader, see rawe_fanout_form; owned by the caller */
     /**
      * Called in the service thread: reopen the registered sockets, which may miss frames forever.
      * Returns the ms after which to call again; -1: done. Must not call the group.

@@ -58,7 +58,7 @@ struct start {
     _Alignas(16) char second_stack[STACK_BYTES];
 };
 
-/** Stack frames that end with execve would remain poisoned: exempt them from the sanitizer. */
+/** Stack frames that end in execve would remain poisoned, so exempt them from the sanitizer. */
 #define NOT_SANITIZED __attribute__((no_sanitize_address))
 
 /**

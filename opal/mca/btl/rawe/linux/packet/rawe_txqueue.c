@@ -96,7 +96,7 @@ static bool raise_queue_limit(struct rawe_txqueue *queue, uint64_t pause_ns)
     return bytes > queue->limit_bytes && set_limit(queue, bytes);
 }
 
-/** Fit the limit to the measured rate: fully the first time and upwards, otherwise in part. */
+/** Adapt the limit to the measured rate: fully at first and upwards, otherwise in part. */
 static bool fit_limit(struct rawe_txqueue *queue)
 {
     const uint64_t bytes = queue->drained_bytes * QUEUED_NS / queue->drained_ns;

@@ -32,7 +32,7 @@
 /** A path from one of our interfaces to an interface of another process. */
 struct rawe_path {
     /* in */
-    uint32_t mtu_bytes; /**< the largest MTU worth testing: the smaller one of both ends */
+    uint32_t mtu_bytes; /**< the largest MTU worth testing: the smaller of the two ends' MTUs */
     bool same_process;  /**< same process as the path before it, and a worse choice */
     bool process_known; /**< another of our interfaces already reaches the process */
     bool deprioritized; /**< our interface has reached no process yet: test it only briefly */
@@ -63,7 +63,7 @@ struct rawe_path_search {
     unsigned count;
     unsigned paced_pings; /**< PINGs per pace interval of 2 ms */
     unsigned budget;      /**< PINGs left in this interval */
-    unsigned first;       /**< path that begins the pass, so that pacing starves none */
+    unsigned first;       /**< path at which the pass starts, so that pacing starves none */
     unsigned scanned;     /**< paths handled in this pass */
     unsigned unknown;     /**< unresolved paths, without indirect checks */
     uint64_t skipped_ns;  /**< total of our own long pauses; only wake_ns includes them */

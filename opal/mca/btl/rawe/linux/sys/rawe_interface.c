@@ -56,7 +56,7 @@ static uint32_t read_u32(const struct rtattr *attribute)
     return value;
 }
 
-/** Return the next attribute; `left`, the number of bytes left, may become negative. */
+/** Return the next attribute. `left`, the number of remaining bytes, may become negative. */
 static const struct rtattr *next_attribute(const struct rtattr *attribute, int *left)
 {
     const int step = (int)RTA_ALIGN(attribute->rta_len);

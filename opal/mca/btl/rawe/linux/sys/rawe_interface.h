@@ -39,11 +39,11 @@ struct rawe_interface {
     bool has_master;
 };
 
-/** An interface's address, to match against subnets. */
+/** An address of an interface, to be matched against subnets. */
 struct rawe_interface_address {
     int interface_index;
     bool ipv6;
-    uint8_t bytes[16]; /**< network order; 4 bytes of it for IPv4 */
+    uint8_t bytes[16]; /**< in network order; IPv4: the first 4 bytes */
 };
 
 /** A MAC address as text for messages; valid within the calling statement. */
