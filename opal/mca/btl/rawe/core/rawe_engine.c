@@ -198,7 +198,7 @@ static struct rawe_route *route_asked(const struct rawe_engine *engine,
     return route;
 }
 
-/** Find the route of any frame of a connection. */
+/** Find the route over which a frame of a connection arrived. */
 static struct rawe_route *route_of(const struct rawe_engine *engine, const struct rawe_conn *conn,
                                    const struct rawe_header *header, const uint8_t *payload,
                                    const uint8_t *source_mac)

@@ -90,7 +90,7 @@ struct rawe_send {
     void (*done)(struct rawe_send *send, enum rawe_status status);
     /**
      * All data has been handed to the link or copied to a frame, but not acknowledged. Not called
-     * after `done` or while the engine defers. NULL: no report.
+     * after `done` or while the engine is deferring. NULL: no report.
      */
     void (*transmitted)(struct rawe_send *send, struct rawe_conn *conn);
     /**

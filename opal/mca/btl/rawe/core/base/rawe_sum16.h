@@ -14,7 +14,7 @@
 /** Length of the pseudo-header that TCP's checksum includes: addresses, protocol, length. */
 #define RAWE_PSEUDO_BYTES 12u
 
-/** Write a pseudo-header for `tcp_bytes` after an IPv4 header with these two addresses. */
+/** Write the pseudo-header of `tcp_bytes` of TCP between these two IPv4 addresses. */
 void rawe_pseudo_encode(uint8_t out[RAWE_PSEUDO_BYTES], const uint8_t addresses[8],
                         uint16_t tcp_bytes);
 

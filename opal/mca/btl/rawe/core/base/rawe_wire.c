@@ -487,7 +487,7 @@ void rawe_group_control_encode(uint8_t out[RAWE_GROUP_CONTROL_HEADER_BYTES],
     rawe_put16(out + 14, control->piece);
 }
 
-/** Return true if the data has the right length for its type. */
+/** Return true if the data's length is right for the message's type. */
 static bool control_lengths_fit(const struct rawe_group_control *control)
 {
     const uint32_t at_bytes = control->piece * RAWE_GROUP_PIECE_BYTES;

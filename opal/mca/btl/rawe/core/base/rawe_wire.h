@@ -656,7 +656,7 @@ void rawe_group_control_encode(uint8_t out[RAWE_GROUP_CONTROL_HEADER_BYTES],
 enum rawe_decode_result rawe_group_control_decode(struct rawe_group_control *control,
                                                   const uint8_t *in, size_t len_bytes);
 
-/** Bytes before each message of a SHARED frame. */
+/** Bytes before each message in a SHARED frame: its length. */
 #define RAWE_GROUP_SHARED_BYTES 2u
 
 /** Append a message to a SHARED payload. Returns the payload's new end. */

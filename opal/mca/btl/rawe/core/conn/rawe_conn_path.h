@@ -79,7 +79,7 @@ static inline bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t ty
 
 /* ---- deadlines, and the peer's silence: rawe_liveness.h ---- */
 
-/** Arm the timer for the earliest deadline. After one new deadline, arming for that is enough. */
+/** Arm the timer for the earliest deadline. If only one is new, arming for that is enough. */
 void rawe_conn_arm(struct rawe_conn *conn);
 /** Slow path of rawe_conn_idle_deadline_ns. */
 uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn);

@@ -160,7 +160,7 @@ struct rawe_conn {
     struct rawe_timer timer; /**< earliest of the deadlines */
 };
 
-/** Have rawe_conn_flush called at the end of the round, or at the next progress call. */
+/** Schedule rawe_conn_flush for the end of the round, or for the next progress call. */
 static inline void rawe_conn_make_pending(struct rawe_conn *conn)
 {
     if (!rawe_list_has(&conn->pending)) {

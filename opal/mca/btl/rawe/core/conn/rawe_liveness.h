@@ -135,7 +135,7 @@ static inline void rawe_liveness_connecting(struct rawe_liveness *liveness, uint
     rawe_liveness_spread(liveness, now_ns);
 }
 
-/** Return the round trip of an answered CONNECT; 0 if repeated (Karn's rule) or we were away. */
+/** Return the round trip of an answered CONNECT; 0 if repeated (Karn's rule) or we paused. */
 static inline uint64_t rawe_liveness_connected_ns(const struct rawe_liveness *liveness,
                                                   uint64_t now_ns)
 {

@@ -29,10 +29,10 @@
 /** How many processes of a host can share a limit. Further ones have their own limits. */
 #define RAWE_BUDGET_SHARES 128u
 
-/** A process's outstanding data, in a cache line of its own. */
+/** A process's outstanding data, in its own cache line. */
 struct rawe_budget_share {
     _Alignas(64) _Atomic uint64_t asked_bytes;
-    _Atomic uint64_t progress_ns; /**< when something was last requested, or arrived */
+    _Atomic uint64_t progress_ns; /**< when data was last requested, or arrived */
     _Atomic uint64_t waits_ns;    /**< when it was last blocked with nothing outstanding */
 };
 

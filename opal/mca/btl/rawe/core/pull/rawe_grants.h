@@ -20,7 +20,7 @@
 #include "base/rawe_list.h"
 #include "rawe_budget.h"
 
-/** A peer's state, stored in its connection. Initially all zero: it has no more to send. */
+/** A peer's state, stored in its connection. Initially all zero: the peer has no more to send. */
 struct rawe_grants_member {
     struct rawe_link link; /**< in the list of peers with more to send, or in none */
     uint64_t heard_ns;     /**< when frames last arrived or were granted */
@@ -50,7 +50,7 @@ void rawe_grants_init(struct rawe_grants *grants, uint64_t port_bytes, struct ra
 /** Reset a restarting connection, whose next frame has number `first_sequence`. */
 void rawe_grants_reset(struct rawe_grants *grants, struct rawe_grants_member *member,
                        uint32_t first_sequence);
-/** Expect nothing more from the peer on this connection. */
+/** Expect no more frames from the peer on this connection. */
 void rawe_grants_forget(struct rawe_grants *grants, struct rawe_grants_member *member);
 /** Grant a connecting peer that has something to send frames now, or in its turn. */
 void rawe_grants_expect(struct rawe_grants *grants, struct rawe_grants_member *member,

@@ -27,15 +27,15 @@ struct rawe_line_host {
     _Atomic uint64_t begin_ns;          /**< start of the window, at an arrival; 0: none */
     _Atomic uint64_t arrived;           /**< in this window: bytes, and frames * 2^40 */
     _Atomic uint64_t last_mbps;         /**< delivered in the previous window */
-    _Atomic uint64_t overfull_ns;       /**< when more was last in flight than the port holds */
+    _Atomic uint64_t overfull_ns;       /**< when more than the port holds was last in flight */
     _Atomic uint64_t excess_frames;     /**< 64 per lost frame, minus the number of arrived ones */
     _Atomic uint64_t clean_bytes;       /**< arrived since the rate last changed */
     _Atomic uint64_t spared_bytes;      /**< losses do not count until this much has arrived */
     _Atomic uint64_t sample_frames;     /**< arrived recently; on probation, since its start */
-    _Atomic uint64_t sample_lost;       /**< lost ones of these; on probation, after the first */
-    _Atomic uint64_t probation_mbps;    /**< rate before the probation; 0: not on probation */
-    _Atomic uint64_t least_mbps;        /**< on probation, minimum rate to be delivered */
-    _Atomic uint64_t probation_lost;    /**< lost before the probation, per 1024 frames */
+    _Atomic uint64_t sample_lost;    /**< lost frames among these; on probation, after the first */
+    _Atomic uint64_t probation_mbps; /**< rate before the probation; 0: not on probation */
+    _Atomic uint64_t least_mbps;     /**< on probation, minimum rate to be delivered */
+    _Atomic uint64_t probation_lost; /**< lost before the probation, per 1024 frames */
 };
 
 struct rawe_line {

@@ -50,7 +50,7 @@ void rawe_health_doubt(struct rawe_health *health, uint64_t now_ns);
 /** Make the route DOWN and due for a PING: its interface lost or regained its carrier. */
 void rawe_health_lose(struct rawe_health *health, uint64_t now_ns);
 
-/** Make a route DOWN that loses many more frames than another, until it has answered for long. */
+/** Make a route DOWN that loses many more frames than another, until it answers reliably. */
 void rawe_health_avoid(struct rawe_health *health, uint64_t now_ns);
 
 /** Make the last route UP if it only loses frames. False: it is dead, or already UP. */

@@ -167,7 +167,7 @@ void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_byte
     for_all(peer, fit_payload, peer->engine->now_ns);
 }
 
-/** Use the new address of an end of the route. */
+/** Use the new address of either end of the route. */
 static void readdress_conn(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
     if (conn->path.route == route) {

@@ -76,7 +76,7 @@ bool rawe_service_raise_share(void);
  */
 void rawe_service_adjust_share(struct rawe_service_share *share);
 
-/** Create a thread with signals blocked, one real-time priority higher. Returns an errno value. */
+/** Create a thread with signals blocked and real-time priority raised by one. Returns an errno. */
 int rawe_service_create_thread(pthread_t *thread, void *(*start)(void *), void *context,
                                const char *name);
 
