@@ -302,7 +302,7 @@ static bool was_lost_whole(const struct rawe_txframe *frame)
            (frame->sendings == SENDINGS_AS_BATCH || frame->sendings == REFUSALS_MOST);
 }
 
-/** Return a mask of the first `count` segments. */
+/** Return the mask of the first `count` segments. */
 static uint64_t first_segments(uint32_t count)
 {
     return count < RAWE_BATCH_FRAMES_MAX ? (1ull << count) - 1 : UINT64_MAX;

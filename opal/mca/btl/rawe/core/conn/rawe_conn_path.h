@@ -43,7 +43,7 @@ static inline bool rawe_conn_batch_used(const struct rawe_conn *conn)
 {
     return conn->path.batch == RAWE_BATCH_VALID || conn->path.batch == RAWE_BATCH_VALIDATING;
 }
-/** Return the flag that says if the link has refused our kind of frame since the last flush. */
+/** Return the flag that tells if the link has refused a frame of our kind since the last flush. */
 static inline bool *rawe_conn_link_full(const struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->path.via;

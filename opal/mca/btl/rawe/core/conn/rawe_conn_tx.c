@@ -9,7 +9,7 @@
 
 /**
  * The interval between requests for credit doubles, as with TCP's zero-window probes (RFC 9293
- * section 3.8.6.1). The peer reports credit unasked, so requests only make up for lost reports.
+ * section 3.8.6.1). The peer reports credit unprompted, so requests only make up for lost reports.
  */
 #define CREDIT_INTERVAL_MOST_NS 100000000ull
 #define CREDIT_DOUBLINGS_MAX 16u

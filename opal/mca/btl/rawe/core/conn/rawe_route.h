@@ -58,7 +58,7 @@ static inline struct rawe_route *rawe_route_after(const struct rawe_route *route
     return next != first ? next : NULL;
 }
 
-/** Find the route by which a frame from this address reached an engine's link; NULL: none. */
+/** Find the route over which a frame from this address reached an engine's link; NULL: none. */
 struct rawe_route *rawe_route_from(struct rawe_route *preferred, const struct rawe_engine *engine,
                                    const uint8_t source_mac[RAWE_MAC_BYTES]);
 
@@ -68,7 +68,7 @@ static inline void rawe_route_note_finalizing(struct rawe_route *preferred, bool
     preferred->finalizing = (uint16_t)(preferred->finalizing + (finalizing ? 1 : -1));
 }
 
-/** Return true if any connection to the process has heard that it is finalizing. */
+/** Return true if the process has announced, on any connection, that it is finalizing. */
 bool rawe_route_finalizing(const struct rawe_route *preferred);
 
 /** Note that a connection preferring this route probes the process. */

@@ -20,10 +20,10 @@ struct rawe_group_stream {
     const struct rawe_group_config *config;
     uint32_t root;
     struct rawe_group_stored **stored; /**< by sequence number; NULL: no frame waits */
-    uint64_t nack_ns;                  /**< next NACK; 0: none, all missing frames were requested */
-    uint32_t next;                     /**< all frames before this one are delivered */
-    uint32_t end;                      /**< all frames before this one are known to exist */
-    uint32_t asked;                    /**< missing frames before this one were requested */
+    uint64_t nack_ns;       /**< time of the next NACK; 0: all missing frames were requested */
+    uint32_t next;          /**< all frames before this one are delivered */
+    uint32_t end;           /**< all frames before this one are known to exist */
+    uint32_t asked;         /**< missing frames before this one were requested */
     uint32_t nack_end;      /**< the NACK names only frames before this; later ones may be late */
     uint32_t stored_frames; /**< number of frames in `stored`, all between next and end */
     uint32_t acked;         /**< acknowledged up to here, for the whole subtree */
@@ -66,8 +66,8 @@ void rawe_group_stream_status(struct rawe_group_stream *stream,
 void rawe_group_stream_acked(struct rawe_group_stream *stream, uint32_t from, uint32_t next);
 
 /**
- * Run due timers, and deliver what was refused. `withheld`: frames that seem to be missing may have
- * arrived.
+ * Run due timers, and deliver frames that the owner refused. `withheld`: the owner may hold frames
+ * that seem to be missing.
  */
 void rawe_group_stream_progress(struct rawe_group_stream *stream, bool withheld, uint64_t now_ns);
 

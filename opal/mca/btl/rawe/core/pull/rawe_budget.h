@@ -53,7 +53,7 @@ struct rawe_budget_host {
 struct rawe_budget_others {
     uint64_t bytes;
     unsigned count; /**< number of processes, including waiting ones */
-    bool first;     /**< one is waiting with nothing outstanding, and its turn is before ours */
+    bool first;     /**< a process with nothing outstanding waits for a turn before ours */
 };
 
 struct rawe_budget {

@@ -52,7 +52,7 @@ struct rawe_pull {
     const struct rawe_operation_table *operations;
 };
 
-/** Initialize without peers. `pull` must not move afterwards. */
+/** Initialize, without peers. `pull` must not move in memory afterwards. */
 void rawe_pull_init(struct rawe_pull *pull, const struct rawe_pull_config *config, uint64_t now_ns);
 /**
  * Return true if an operation, whose `peer` is set, may begin now and request everything. Sets

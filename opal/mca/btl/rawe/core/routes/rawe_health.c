@@ -111,7 +111,7 @@ static enum rawe_health_verdict check_down(struct rawe_health *health, uint64_t 
     if (now_ns < due_ns) {
         return RAWE_HEALTH_NOTHING;
     }
-    health->since_ns += now_ns - due_ns; /* do not lengthen the interval for time we did not run */
+    health->since_ns += now_ns - due_ns; /* do not count time when we did not run */
     bool answered = health->asked_ns != 0 && pong_ns >= health->asked_ns;
     health->answers = answered ? (uint8_t)(health->answers + 1) : 0;
     unsigned wanted = health->lossy ? LOSSY_ANSWERS_WANTED : ANSWERS_WANTED;

@@ -29,7 +29,7 @@ enum rawe_health_state {
 struct rawe_health {
     uint64_t since_ns;     /**< start of this state */
     uint64_t asked_ns;     /**< time of the last PING in this state; 0: none yet */
-    uint64_t recovered_ns; /**< when it last became UP after being DOWN; 0: never */
+    uint64_t recovered_ns; /**< when the route last became UP after being DOWN; 0: never */
     uint8_t state;         /**< enum rawe_health_state */
     uint8_t answers;       /**< DOWN: answers in a row */
     uint8_t relapses;      /**< how often the route failed soon after recovering */

@@ -64,7 +64,7 @@ uint64_t rawe_rtt_overdue(const struct rawe_rtt *rtt, uint64_t least_ns, uint64_
  */
 struct rawe_reorder {
     uint32_t steps;     /**< width, in steps; 1: as configured */
-    uint32_t persist;   /**< recoveries without duplicates until it narrows again */
+    uint32_t persist;   /**< recoveries without duplicates until the window narrows */
     uint32_t round_end; /**< duplicates count once until this frame is acknowledged */
     bool in_round;      /**< round_end is valid */
     bool resent;        /**< frames were resent since the last reported duplicate */

@@ -231,7 +231,7 @@ static uint32_t ask_speed_mbps(int fd, const char *name)
     return query.settings.speed;
 }
 
-/** Look in sysfs, because netlink in kernels before 5.14 does not report devices. */
+/** Look for a device in sysfs, because netlink in kernels before 5.14 does not report it. */
 static bool sysfs_has_device(const char *name)
 {
     char path[sizeof "/sys/class/net//device" + RAWE_INTERFACE_NAME_BYTES];
