@@ -39,7 +39,7 @@ struct rawe_credit {
 
 /** A connection's share. Initially all zero: the peer has sent nothing yet. */
 struct rawe_credit_member {
-    uint32_t epoch;      /**< when data last arrived (rawe_credit_note); 0: never */
+    uint32_t epoch;      /**< epoch when its peer last counted as a sender; 0: never */
     uint32_t turn : 31;  /**< its number among the senders, if they get credit in turns */
     uint32_t open : 1;   /**< the connection is counted in the lane's `open` */
     uint32_t version;    /**< number of the division from which `advertised` is */
