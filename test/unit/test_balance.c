@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of long PUTs and GET replies that use all routes to a process, shared by speed and backlog.
+ * Tests of dividing long PUTs and GET replies among all routes to a process by speed and backlog.
  */
 #include "unit_alloc.h"
 #include "unit_rails.h"
@@ -153,7 +153,7 @@ TEST(rawe_balance_operate__by_nominal_speed_until_measured)
     struct access *access = put(0, 0, 30 * GRAIN_BYTES);
     assert_in_range(load_bytes(0), 5 * GRAIN_BYTES, 7 * GRAIN_BYTES);
     assert_in_range(load_bytes(1), 23 * GRAIN_BYTES, 25 * GRAIN_BYTES);
-    assert_int_equal(load_bytes(2), 0); /* not used */
+    assert_int_equal(load_bytes(2), 0); /* its speed is 0 */
     assert_arrives(access, 0, 30 * GRAIN_BYTES);
 }
 
@@ -177,7 +177,7 @@ TEST(rawe_balance_operate__by_measured_rates)
     for (unsigned rail = 0; rail < 2; rail++) {
         has_rate(rail, rail == 0 ? 100 : 300);
     }
-    /* The third rate is unknown: the nominal one, scaled like the others, is 400. */
+    /* Rail 2 has no measured rate: its nominal rate, scaled like the others, is 400. */
     struct access *access = put(0, 0, 32 * GRAIN_BYTES);
     assert_in_range(load_bytes(0), 3 * GRAIN_BYTES, 5 * GRAIN_BYTES);
     assert_in_range(load_bytes(1), 11 * GRAIN_BYTES, 13 * GRAIN_BYTES);
@@ -273,7 +273,7 @@ TEST(rawe_balance_operate__fails_when_all_parts_are_over)
     assert_int_equal(access->failed, 1);
 }
 
-/** The parts' memory is still freed: the leak sanitizer checks. */
+/** The parts' memory must still be freed; the leak sanitizer checks that it is. */
 TEST(rawe_balance_operate__reports_nothing_while_the_process_finalizes)
 {
     start(0, 1000, 1000, 0);
@@ -288,7 +288,7 @@ TEST(rawe_balance_operate__reports_nothing_while_the_process_finalizes)
     assert_int_equal(access->done, 0);
 }
 
-/** Start a GET of host 1 from offset 0; host 0 may send only `room` frames on each rail. */
+/** Let host 1 GET from offset 0 while host 0 may send only `room` frames on each rail. */
 static struct access *get_queued(size_t len_bytes, unsigned room)
 {
     struct access *first = get(0, MEMORY_BYTES - 10 * GRAIN_BYTES, 9 * GRAIN_BYTES);
@@ -300,7 +300,7 @@ static struct access *get_queued(size_t len_bytes, unsigned room)
     return access;
 }
 
-/** A process's interfaces are closed one by one, here by tear_down. */
+/** tear_down closes host 0's interfaces one by one while parts of the reply are still queued. */
 TEST(rawe_balance_reply__parts_outlive_the_engine_that_served)
 {
     start(16, 1000, 1000, 1000);
@@ -309,7 +309,7 @@ TEST(rawe_balance_reply__parts_outlive_the_engine_that_served)
     assert_true(load_bytes(0) != 0 && load_bytes(1) != 0 && load_bytes(2) != 0);
 }
 
-/** Lose a reply once. Returns the number of frames then counted as lost on host 1's line. */
+/** Lose a GET's reply, and `with_route` rail 0 too. Returns the losses counted on host 1's line. */
 static uint64_t lose_reply(bool with_route)
 {
     struct rawe_engine *engine = rails_peer(1, 0)->engine;
@@ -357,7 +357,7 @@ TEST_WITH(unit_no_fixture, rawe_balance_share__by_speed_and_backlog)
           {.rate = 10},
           {.rate = 20, .backlog_bytes = 30000}},
          {0, 30000, 30000}},
-        {2, GRAIN - 1, {{.rate = 10}, {.rate = 40}}, {0, GRAIN - 1}}, /* not divided */
+        {2, GRAIN - 1, {{.rate = 10}, {.rate = 40}}, {0, GRAIN - 1}}, /* too short to split */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct rawe_balance_route routes[3];
@@ -369,7 +369,7 @@ TEST_WITH(unit_no_fixture, rawe_balance_share__by_speed_and_backlog)
     }
 }
 
-/** Shares add up, at most one is not a multiple of the grain, and routes finish close together. */
+/** Shares sum to the total, at most one is no multiple of the grain, and finish times are close. */
 TEST_WITH(unit_no_fixture, rawe_balance_share__adds_up_at_random)
 {
     srand(1);
@@ -395,7 +395,7 @@ TEST_WITH(unit_no_fixture, rawe_balance_share__adds_up_at_random)
                 double done = (double)(routes[j].backlog_bytes + routes[j].share_bytes) / rate;
                 latest = done > latest ? done : latest;
             }
-            /* The time for five more grains: shares are rounded to grains. */
+            /* Allow five more grains, because shares are rounded to grains. */
             double could =
                 (double)(routes[j].backlog_bytes + routes[j].share_bytes + 5 * GRAIN) / rate;
             earliest = could < earliest ? could : earliest;

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the limit on outstanding data of long GETs, against a made-up link.
+ * Tests of the limit on outstanding data of long GETs, on a simulated link.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #define PORT_BYTES 100000u
 #define LINK_MBPS 25000u
 #define ROUND_NS 20000u
-/** Limit while the link is busy. */
+/** Limit on outstanding data while the link is busy. */
 #define LEAST_BYTES 100000u
 /** Bytes that the link carries per round. */
 #define ROUND_BYTES (ROUND_NS / 1000 * LINK_MBPS / 8 * 10 / 11)
@@ -35,7 +35,7 @@ static void set_up(void)
 
 FIXTURE(set_up, NULL);
 
-/** Receive at `percent` of the link's rate for `rounds` rounds. Return the limit's growth. */
+/** Receive at `percent` of the link's rate for some rounds. Return the limit's growth in bytes. */
 static uint64_t come(unsigned percent, unsigned rounds)
 {
     uint64_t beyond_bytes = 0;
@@ -121,7 +121,7 @@ TEST(rawe_budget_ran_dry__grows)
     assert_in_range(rawe_budget_limit_bytes(&budget), 1, 1u << 25);
 }
 
-/** Let the line lose a sixteenth of `frames` in each window. */
+/** In each window, report `frames` frames to the line, and a sixteenth as many as lost. */
 static void lose(unsigned windows, unsigned frames)
 {
     for (unsigned i = 0; i < windows; i++) {
@@ -151,7 +151,7 @@ TEST(rawe_budget_arrived__no_limit_beyond_the_port_makes_the_line_seem_slow)
     assert_int_equal(rawe_line_mbps(&line), LINK_MBPS);
 }
 
-/** Let both processes share a host's budgets. */
+/** Let both processes join one host's shared budget. */
 static void join_both(void)
 {
     memset(&host, 0, sizeof(host));
@@ -168,7 +168,7 @@ TEST(rawe_budget_join__both_know_when_the_link_is_idle)
     now_ns += 2 * ROUND_NS;
     assert_true(rawe_budget_idles(&other, PIECE_BYTES, now_ns));
     assert_false(rawe_budget_idles(&budget, PIECE_BYTES, now_ns));
-    /* A process that joins later changes nothing. */
+    /* A process that joins later leaves the limit unchanged. */
     rawe_budget_init(&other, PORT_BYTES, &line);
     rawe_budget_join(&other, &host, 1);
     assert_int_equal(rawe_budget_limit_bytes(&budget), LEAST_BYTES + PIECE_BYTES);
@@ -177,7 +177,7 @@ TEST(rawe_budget_join__both_know_when_the_link_is_idle)
 TEST(rawe_budget_others__what_may_come)
 {
     join_both();
-    rawe_budget_asked(&budget, 20000, now_ns); /* does not count: its own */
+    rawe_budget_asked(&budget, 20000, now_ns); /* not counted: its own request */
     rawe_budget_asked(&other, 30000, now_ns);
     rawe_budget_asked(&other, 10000, now_ns);
     rawe_budget_arrived(&other, 1000, now_ns);
@@ -230,7 +230,7 @@ TEST(rawe_budget_others__what_is_shared_may_be_wrong)
 {
     static struct {
         struct rawe_budget_host host;
-        struct rawe_budget_share behind[4]; /* not a share: must not be read */
+        struct rawe_budget_share behind[4]; /* beyond the shares: must not be read */
     } shared;
 
     memset(&shared, 0, sizeof(shared));

@@ -17,7 +17,7 @@
 #define SLOT_BYTES 2048u
 /** Offset of the Ethernet header in a slot. */
 #define FRAME_AT 96u
-/** Bytes of a packet that fit a slot. */
+/** Packet bytes that fit in a slot. */
 #define SLOT_DATA_BYTES 1510u
 #define HEAD_BYTES RAWE_ENVELOPE_HEAD_BYTES
 #define DATA_BYTES_MAX 40000u
@@ -29,7 +29,7 @@ static uint8_t memory[DATA_BYTES_MAX];
 static bool use_memory; /**< place() returns `memory` */
 static unsigned places;
 
-/** Packets that were handed up. */
+/** Packets passed to packet(). */
 static struct {
     uint8_t tag; /**< first byte of its batch header */
     const uint8_t *data;
@@ -64,7 +64,7 @@ static void set_up(void)
     places = 0;
 }
 
-/** Add a middle port to the bulk port. */
+/** Attach a middle port, with a ring of its own, to the bulk port. */
 static void set_up_middle(void)
 {
     uint8_t *slots = calloc(SLOTS, SLOT_BYTES);
@@ -127,7 +127,7 @@ static void receive_inside(void *context, const uint8_t *source_mac, const uint8
 static const struct rawe_port_receiver receiver = {.place = place, .packet = packet};
 static const struct rawe_port_receiver nested = {.place = place, .packet = receive_inside};
 
-/** The callback receives the next packet first. */
+/** Receive the next packet from inside the callback, before recording this one. */
 static void receive_inside(void *context, const uint8_t *source_mac, const uint8_t *head,
                            size_t head_bytes, const uint8_t *data, size_t data_bytes)
 {
@@ -142,7 +142,7 @@ static unsigned receive(unsigned budget)
     return rawe_port_receive(&bulk.port, budget, &receiver, &bulk);
 }
 
-/** A packet, and the state in which the kernel leaves it. */
+/** A packet as the kernel leaves it in the ring and the queue. */
 struct arrival {
     uint8_t tag;
     size_t data_bytes;
@@ -151,9 +151,9 @@ struct arrival {
     size_t pad_bytes;  /**< padding after the packet, as in short Ethernet frames */
     bool not_queued;   /**< the queue had no room */
     bool other_queued; /**< the queue has another packet instead */
-    bool unverified;   /**< neither NIC nor kernel has verified the correct checksum */
-    size_t changed_at; /**< in this byte after the Ethernet header ... */
-    uint8_t change;    /**< ... these bits are flipped afterwards; 0: none */
+    bool unverified;   /**< neither the NIC nor the kernel has verified the checksum */
+    size_t changed_at; /**< index of the byte to change, after the Ethernet header */
+    uint8_t change;    /**< bits to flip in that byte after checksumming; 0: none */
 };
 
 /** Fill in the checksums of a packet that follows an envelope's virtio_net_hdr. */
@@ -172,7 +172,7 @@ static void seal(uint8_t *packet, size_t ip_bytes, size_t data_bytes)
     rawe_put16(tcp + RAWE_BATCH_OFFSET_CHECKSUM, (uint16_t)~rawe_sum16_fold(sum));
 }
 
-/** Put a packet into the next free slot of the ring, `in_ring` slots of which are filled. */
+/** Put a packet into the ring's next free slot, after the `in_ring` filled ones. */
 static struct tpacket2_hdr *arrive_in(const struct rawe_ring *ring, unsigned in_ring,
                                       struct arrival arrival)
 {
@@ -221,7 +221,7 @@ static void arrive(struct arrival arrival)
     arrive_in(&bulk.ring, filled++, arrival);
 }
 
-/** Assert that one packet was handed up, with all data intact. */
+/** Assert that exactly one packet was received, with its data intact. */
 static void assert_handed_up(uint8_t tag, size_t data_bytes)
 {
     assert_int_equal(packet_count, 1);
@@ -230,7 +230,7 @@ static void assert_handed_up(uint8_t tag, size_t data_bytes)
     assert_true(packets[0].right);
 }
 
-/** Assert that the next frame is received: slots and queue are in step. */
+/** Assert that the next packet is received: ring and queue are still in step. */
 static void assert_goes_on(void)
 {
     arrive((struct arrival){.tag = 77, .data_bytes = 9000, .gso_size = 1000});
@@ -288,7 +288,7 @@ TEST(rawe_packet_receive__a_budget_of_packets)
     assert_goes_on();
 }
 
-/** osc/pt2pt waits inside a callback. */
+/** osc/pt2pt waits, and so receives, inside a callback. */
 TEST(rawe_packet_receive__from_inside_a_callback)
 {
     for (uint8_t i = 0; i < SLOTS; i++) {
@@ -314,7 +314,7 @@ TEST(rawe_packet_receive__shorter_than_its_headers)
     assert_goes_on();
 }
 
-/** Such a packet is dropped, and nothing of it stays in the queue. */
+/** A packet that contradicts itself or the queue is dropped, and removed from the queue. */
 TEST(rawe_packet_receive__not_what_contradicts_itself_or_the_queue)
 {
     static const struct {
@@ -345,7 +345,7 @@ TEST(rawe_packet_receive__not_what_contradicts_itself_or_the_queue)
     }
 }
 
-/** Lengths that fit a slot, and lengths that need the queue. */
+/** Lengths that fit in a slot, and lengths that also need the queue. */
 static const size_t sizes[] = {1, 100, 1001, 3000, 20000};
 
 TEST(rawe_packet_receive__verifies_what_neither_nic_nor_kernel_has)
@@ -356,11 +356,11 @@ TEST(rawe_packet_receive__verifies_what_neither_nic_nor_kernel_has)
         arrive((struct arrival){.tag = 9, .data_bytes = sizes[i], .unverified = true});
         assert_int_equal(receive(8), 1);
         assert_handed_up(9, sizes[i]);
-        assert_int_equal(places, 0); /* it must be verified before it is placed */
+        assert_int_equal(places, 0); /* the packet is verified before it is placed */
     }
 }
 
-/** A change in headers, data or the checksum itself drops the packet; nothing of it is copied. */
+/** A packet with flipped bits in its headers, data or checksum is dropped and not copied. */
 TEST(rawe_packet_receive__drops_what_was_changed)
 {
     uint64_t damaged = 0;
@@ -395,7 +395,7 @@ TEST(rawe_packet_receive__trusts_nic_and_kernel)
                             .data_bytes = 3000,
                             .gso_size = 1000,
                             .changed_at = 20 + 16,
-                            .change = 1}); /* a bit of the checksum */
+                            .change = 1}); /* flips a checksum bit */
     assert_int_equal(receive(8), 3);
     assert_handed_up(9, 3000);
     arrive((struct arrival){.tag = 9, .data_bytes = 900, .changed_at = 20 + 16, .change = 1});
@@ -446,7 +446,7 @@ TEST(rawe_packet_receive__something_beside)
     assert_goes_on();
 }
 
-/** The middle port's filter passes no such packet: it would not be in the bulk port's queue. */
+/** The middle port's filter accepts no packet this long: the bulk port's queue would lack it. */
 TEST(rawe_packet_receive__too_long_beside)
 {
     struct rawe_port_counters counters;

@@ -153,7 +153,7 @@ TEST(rawe_cc_lost__again_for_what_was_sent_again)
 {
     start(100);
     assert_true(lose());
-    assert_false(rawe_cc_lost(&cc, now_ns, false, &rtt, now_ns + MS)); /* perhaps sent before */
+    assert_false(rawe_cc_lost(&cc, now_ns, false, &rtt, now_ns + MS)); /* may predate the loss */
     assert_true(rawe_cc_lost(&cc, now_ns, true, &rtt, now_ns + MS));
     assert_int_equal(cc.window, 49);
 }
@@ -178,7 +178,7 @@ TEST(rawe_cc_lost__never_below_the_least)
     for (unsigned i = 0; i < 10; i++) {
         round_trip();
     }
-    assert_true(cc.window > cc.least); /* and it recovers */
+    assert_true(cc.window > cc.least); /* the window recovers */
 }
 
 /** RFC 9002 section 7.6: all frames sent within three timeouts are lost. */
@@ -211,14 +211,14 @@ TEST(rawe_cc_lost__no_persistent_congestion_where_something_arrives)
     assert_true(cc.window > 100);
 }
 
-/** RFC 6937 */
+/** Proportional rate reduction (RFC 6937). */
 TEST(rawe_cc_pace__all_lost_is_not_sent_again_at_once)
 {
     start(100);
     assert_true(lose());
     uint32_t in_flight = 0, turns = 0;
     for (; in_flight < cc.window; turns++) {
-        rawe_cc_pace(&cc, 0, in_flight); /* all frames in flight have arrived */
+        rawe_cc_pace(&cc, 0, in_flight); /* all frames in flight are acknowledged */
         assert_true(rawe_cc_limit(&cc) <= 2 * in_flight + 10);
         assert_true(rawe_cc_limit(&cc) > in_flight);
         in_flight = rawe_cc_limit(&cc);
@@ -236,7 +236,7 @@ TEST(rawe_cc_pace__few_losses_change_nothing)
     assert_int_equal(rawe_cc_limit(&cc), cc.window);
 }
 
-/** Send nothing for this many periods. */
+/** Send nothing for `periods` times RAWE_CC_UNUSED_NS. */
 static void pause_for(uint64_t periods)
 {
     now_ns += periods * RAWE_CC_UNUSED_NS;
@@ -268,7 +268,7 @@ TEST(rawe_cc_validate__a_smaller_window_stays)
 TEST(rawe_cc_validate__slow_start_leads_back)
 {
     start(200);
-    assert_true(lose()); /* slow start would end at 140 */
+    assert_true(lose()); /* slow start would now end at 140 */
     while (cc.window < 800) {
         round_trip();
     }
@@ -285,7 +285,7 @@ TEST(rawe_cc_validate__slow_start_leads_back)
     assert_int_equal(cc.window, window);
 }
 
-/** Acknowledge `bytes`, with `in_flight` frames still in flight. */
+/** Acknowledge `bytes` bytes, with `in_flight` frames still in flight. */
 static void arrived(uint64_t at_ns, uint32_t bytes, uint32_t in_flight)
 {
     rawe_cc_acknowledged(
@@ -293,7 +293,7 @@ static void arrived(uint64_t at_ns, uint32_t bytes, uint32_t in_flight)
                  .now_ns = at_ns, .arrived = 1, .frame_bytes = bytes, .in_flight = in_flight});
 }
 
-/** Let `bytes` arrive every millisecond from `from_ns` on. Return the time after the last ones. */
+/** Acknowledge `bytes` bytes every millisecond from `from_ns` on. Return the time of the next. */
 static uint64_t feed(uint64_t from_ns, unsigned count, uint32_t bytes)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -355,7 +355,7 @@ TEST(rawe_cc_measure_rate__has_bounds)
 {
     start(64);
     feed(START_NS, 3, UINT32_MAX);
-    assert_int_equal(cc.rate_mbps, RAWE_CC_RATE_MOST_MBPS); /* of 34 Tb/s */
+    assert_int_equal(cc.rate_mbps, RAWE_CC_RATE_MOST_MBPS); /* 34 Tb/s measured */
     start(64);
     arrived(START_NS, 1, 1);
     arrived(START_NS + 3600000 * MS, 70000, 1);

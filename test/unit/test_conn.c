@@ -85,11 +85,11 @@ TEST(rawe_conn_idle_deadline_ns__after_the_last_question)
     assert_true(rawe_conn_idle_deadline_ns(conn) == 0);
     limits->idle_ns = 300 * UNIT_MS;
     assert_true(rawe_conn_idle_deadline_ns(conn) == asked_ns + 300 * UNIT_MS);
-    /* No idle probe while data is outstanding: the probe for that data is sent earlier. */
+    /* No idle probe while data is unacknowledged: a probe for that data is due earlier. */
     conn->path.liveness.probe_deadline_ns = net.now_ns + UNIT_MS;
     assert_true(rawe_conn_idle_deadline_ns(conn) == 0);
     conn->path.liveness.probe_deadline_ns = 0;
-    /* Probe early if the peer does not know yet that we are finalizing. */
+    /* Probe early if the peer does not yet know that we are finalizing. */
     rawe_engine_finalizing(conn->engine);
     assert_true(rawe_conn_idle_deadline_ns(conn) == asked_ns + limits->probe_least_ns);
     conn->end.state = RAWE_END_ANNOUNCED;
@@ -140,7 +140,7 @@ static void assert_done(unsigned from, unsigned to, enum rawe_status status)
     }
 }
 
-/** Frame all of the first send and part of the second; queue the others. No frame arrives. */
+/** Frame the first send and part of the second; queue the others. Every frame is lost. */
 static void send_beyond_credit(void)
 {
     memset(under_way, 0, sizeof(under_way));
@@ -165,7 +165,7 @@ TEST(rawe_conn_abandon__the_queue_too)
     assert_done(0, SENDS, RAWE_STATUS_DONE);
     assert_true(rawe_conn_idle(end(0)));
     assert_int_equal(end(0)->tx.queue.bytes, 0);
-    assert_null(rawe_conn_abandon(end(0), true)); /* nothing is left */
+    assert_null(rawe_conn_abandon(end(0), true)); /* no send is left */
 }
 
 TEST(rawe_conn_reset__nothing_of_the_earlier_life_is_left)
@@ -175,13 +175,13 @@ TEST(rawe_conn_reset__nothing_of_the_earlier_life_is_left)
     finish();
     unit_send_copy(end(0), 1, 10);
     unit_send_copy(end(1), 1, 10);
-    finish(); /* gives an RTT sample: these were sent once */
+    finish(); /* gives an RTT sample: nothing was retransmitted */
     assert_true(end(0)->tx.rtt.smoothed_ns != 0);
     end(0)->tx.window.loss_deadline_ns = end(0)->path.liveness.probe_deadline_ns = net.now_ns;
     end(0)->path.liveness.probes_unanswered = 3;
     rawe_liveness_probe_sent(&end(0)->path.liveness, net.now_ns);
     assert_int_not_equal(end(0)->tx.ack_requested, net.config.first_sequence);
-    /* A partly received message. */
+    /* Node 0 has received part of a message. */
     const struct rawe_fragment part = {
         .kind = RAWE_FRAGMENT_PART, .data_bytes = 10, .total_bytes = 20};
     assert_non_null(
@@ -205,7 +205,7 @@ TEST(rawe_conn_reset__nothing_of_the_earlier_life_is_left)
     assert_false(rawe_recvwin_due(&end(0)->rx.window));
 }
 
-/** The lanes share the link: each flush tries it once, and it is full for both. */
+/** Both lanes share a link: a flush that finds it full for one lane does not try the other. */
 TEST(rawe_engine_flush__a_full_link_is_tried_once)
 {
     static uint8_t data[3000];
@@ -223,9 +223,9 @@ TEST(rawe_engine_flush__a_full_link_is_tried_once)
         assert_int_equal(counters(0)->blocked_port, stalls + rounds);
     }
     assert_true(rawe_engine_pending(engine(0)));
-    engine(0)->callbacks.failed = NULL; /* the owner's callback is optional */
+    engine(0)->callbacks.failed = NULL; /* the failed callback is optional */
     unit_run(&net, net.config.liveness.peer_timeout_ns + UNIT_S, UNIT_MS);
-    for (unsigned lane = 0; lane < RAWE_LANES; lane++) { /* a link that stays full: a dead peer */
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) { /* treat a full link as a dead peer */
         assert_int_equal(net.node[0].conn[lane]->handshake.state, RAWE_CONN_FAILED);
     }
     unit_assert_sent(each, RAWE_LANES, RAWE_STATUS_FAILED);
@@ -287,7 +287,7 @@ static void stall_with_large_frames(void)
 
 static const struct unit_fixture with_stalled = {set_up, unit_tear_down};
 
-/** A finalizing owner is not told of a failure; it asks whether it may close the connection. */
+/** While finalizing, the owner gets no failed callback; it polls rawe_conn_finalized instead. */
 TEST_WITH(with_stalled, stall__ends_by_the_peer_timeout)
 {
     static const struct {

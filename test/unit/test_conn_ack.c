@@ -43,7 +43,7 @@ static void doom(uint32_t sequence)
     net.filter = drop_doomed_once;
 }
 
-/** Send one-frame messages; lose the first transmission of those whose bit is set in `lost`. */
+/** Send one-frame messages; drop the first transmission of message i if bit i of `lost` is set. */
 static void send_numbered(unsigned count, uint64_t lost)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -99,12 +99,12 @@ TEST(acknowledged__no_rtt_sample_from_a_resent_frame)
     finish();
     assert_int_equal(counters(0)->frames_resent, 1);
     assert_true(end(0)->tx.rtt.smoothed_ns == 0);
-    /* The probe gives the minimum: later acknowledgements may be evidence. */
+    /* The probe's answer sets the minimum RTT, so later acknowledgements can prove losses. */
     assert_true(end(0)->tx.rtt.minimum_ns < UNIT_S);
     assert_int_equal(round_trips_counted(), 0);
     unit_send_copy(end(0), 1, 11);
     finish();
-    /* Only the delayed acknowledgement took time on this wire. */
+    /* The wire has no latency: the RTT is the acknowledgement delay. */
     assert_in_range(end(0)->tx.rtt.smoothed_ns, net.config.ack_delay_ns,
                     net.config.ack_delay_ns + 60 * UNIT_US);
     assert_int_equal(round_trips_counted(), 1);
@@ -131,7 +131,7 @@ TEST(rawe_conn_detect_losses__a_young_gap_is_not_resent)
     assert_int_equal(counters(0)->losses_overtaken, 1);
 }
 
-/** The peer is busy and acknowledges only when probed: the delay is its own, not the path's. */
+/** A busy peer acknowledges only when probed; its delay says nothing about the path. */
 TEST(acknowledged__no_rtt_sample_from_a_peer_that_had_to_be_asked)
 {
     in_flight(0);
@@ -147,7 +147,7 @@ TEST(acknowledged__no_rtt_sample_from_a_peer_that_had_to_be_asked)
     assert_all_arrived(1);
 }
 
-/** Probes have become rare. Once the peer is heard again, probe soon about data still missing. */
+/** After a long silence probes are rare. Once the peer answers, probe soon for missing data. */
 TEST(acknowledged__a_silence_that_is_over_delays_no_question)
 {
     in_flight(2);
@@ -175,7 +175,7 @@ TEST_WITH(with_unit, rawe_conn_enter_window__asks_behind_a_send_that_is_waited_f
     unit_connect(&net, RAWE_LANE_BULK);
     net.node[0].link_room = 0;
     for (unsigned i = 0; i < 3; i++) {
-        sends[i].send.relaxed = i != 1; /* only the one in the middle is awaited */
+        sends[i].send.relaxed = i != 1; /* the owner awaits only the second */
         unit_send_message(end(0), &sends[i], (uint8_t)i, some, sizeof(some));
     }
     net.node[0].link_room = UINT32_MAX;
@@ -184,7 +184,7 @@ TEST_WITH(with_unit, rawe_conn_enter_window__asks_behind_a_send_that_is_waited_f
     unit_settle(&net); /* no time has passed */
     unit_assert_sent(sends, 3, RAWE_STATUS_DONE);
     assert_int_equal(net.node[1].sent[RAWE_FRAME_ACK], 1);
-    /* Do not request it for the next message. */
+    /* The next message does not request an acknowledgement. */
     sends[0].done = 0;
     unit_send_message(end(0), &sends[0], 0, some, sizeof(some));
     unit_settle(&net);
@@ -232,7 +232,7 @@ static void put_all(void)
 TEST_WITH(with_window, acknowledged__the_window_grows_where_it_limits_and_not_far_beyond_credit)
 {
     static const struct {
-        uint32_t receive_frames; /* three quarters of them are credit */
+        uint32_t receive_frames; /* 3/4 of the ring is advertised as credit */
         uint32_t least, most;
     } cases[] = {
         {4096, RAWE_WINDOW_FRAMES_MAX, RAWE_WINDOW_FRAMES_MAX},
@@ -273,7 +273,7 @@ TEST_WITH(with_window, rawe_conn_output__after_idleness_as_at_first)
     put(sizeof(window_data));
     assert_int_equal(net_queue_count(&net.queue), FIRST_FRAMES);
     unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
-    assert_int_equal(end(0)->tx.cc.window, RAWE_WINDOW_FRAMES_MAX); /* soon as large as before */
+    assert_int_equal(end(0)->tx.cc.window, RAWE_WINDOW_FRAMES_MAX); /* back at its old size */
 }
 
 TEST_WITH(with_window, rawe_conn_output__a_short_pause_costs_nothing)
@@ -281,7 +281,7 @@ TEST_WITH(with_window, rawe_conn_output__a_short_pause_costs_nothing)
     start_window();
     put_all();
     net.now_ns = end(0)->tx.cc.used_ns + 9 * UNIT_MS;
-    end(0)->engine->now_ns = net.now_ns; /* otherwise its time would not go back */
+    end(0)->engine->now_ns = net.now_ns; /* set by hand: the engine's clock never goes back */
     end(0)->tx.peer_credit = RAWE_WINDOW_FRAMES_MAX;
     put(sizeof(window_data));
     assert_int_equal(net_queue_count(&net.queue), RAWE_WINDOW_FRAMES_MAX);
@@ -307,6 +307,6 @@ TEST_WITH(with_window, rawe_conn_connect__the_first_window_is_of_bytes)
     unit_start(&net);
     unit_connect(&net, RAWE_LANE_BULK);
     assert_in_range(end(0)->tx.cc.window * 8952, 16000, 64000);
-    unit_connect(&net, RAWE_LANE_EXPRESS); /* its frames are short */
+    unit_connect(&net, RAWE_LANE_EXPRESS); /* short frames */
     assert_int_equal(net.node[0].conn[RAWE_LANE_EXPRESS]->tx.cc.window, 64);
 }

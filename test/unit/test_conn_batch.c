@@ -15,10 +15,10 @@
 
 #define BATCH_DATA_BYTES 300000u
 
-/** More than is sent before the path is validated. */
+/** Longer than the data that is sent before the path is validated. */
 #define VALIDATING_BYTES 20000u
 
-/** The source, and node 1's memory that PUTs write to. */
+/** Source of the PUTs, and their target, node 1's memory. */
 static uint8_t batch_data[BATCH_DATA_BYTES], batch_memory[BATCH_DATA_BYTES];
 static struct unit_memory batch_handle;
 
@@ -60,7 +60,7 @@ FIXTURE(unit_set_up_wide, unit_tear_down);
 
 /* rawe_conn_batch_transmit: the harness checks the shape of each batch. */
 
-/** The system call that sends a batch takes 20 us per frame. */
+/** Simulate a system call that takes 20 us per frame of a batch. */
 static bool slowly(struct unit_net *network, const struct net_frame *frame)
 {
     network->now_ns += frame->batch != 0 ? 20 * UNIT_US : 0;
@@ -82,7 +82,7 @@ TEST(transmit__batches_for_a_while_at_a_time)
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-/** An announcement would use up credit, and the request for credit says as much. */
+/** An announcement would use up credit; the request for credit already tells the peer. */
 TEST(rawe_conn_batch_announce__not_without_credit)
 {
     struct unit_send send = {0};
@@ -95,7 +95,7 @@ TEST(rawe_conn_batch_announce__not_without_credit)
     batch_end_put(&send, 30000);
 }
 
-/** The peer ends the connection while the owner waits in a callback. */
+/** Close the connection at node 0 while node 1's owner makes progress inside a callback. */
 static void close_inside(struct unit_send *send)
 {
     rawe_engine_defer_begin(engine(1));
@@ -104,7 +104,7 @@ static void close_inside(struct unit_send *send)
     rawe_engine_defer_end(engine(1));
 }
 
-/** Node 0's next frame carries the acknowledgement that ends the connection at node 1. */
+/** Send a frame whose acknowledgement makes node 1's callback end the connection. */
 static void send_and_end(bool plain)
 {
     static struct unit_send sends[3];
@@ -127,7 +127,7 @@ static void send_and_end(bool plain)
         unit_receive_next(&net);
     }
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
-    /* Nothing of the frame was accepted in the connection's next life. */
+    /* The reset connection has accepted none of that frame's data. */
     assert_int_equal(end(1)->rx.window.next, net.config.first_sequence);
     assert_false(rawe_recvwin_has_gap(&end(1)->rx.window));
     assert_int_equal(counters(1)->frames_received, received);
@@ -139,7 +139,7 @@ TEST(rawe_conn_receive_batch__its_acknowledgement_ends_the_connection)
     send_and_end(false);
     unit_stop(&net);
     unit_set_up_wide();
-    send_and_end(true); /* rawe_conn_receive */
+    send_and_end(true); /* by way of rawe_conn_receive */
 }
 
 /** Return the kind of fragment in a batch; 0: the frame is not a batch. */
@@ -215,7 +215,7 @@ TEST(rawe_conn_batch_conclude__three_validations_lost_altogether)
 {
     batch_connect(10);
     net.batches_vanish = true;
-    batch_put(50000, 5); /* finally sent in plain frames */
+    batch_put(50000, 5); /* sent in plain frames in the end */
     assert_int_equal(end(0)->path.batch, RAWE_BATCH_INVALID);
     assert_int_equal(counters(0)->validations_failed, 1);
     assert_true(counters(0)->losses_validation > 0);
@@ -227,7 +227,7 @@ TEST(rawe_conn_batch_conclude__three_validations_lost_altogether)
     finish();
     assert_int_equal(counters(0)->batches_sent, 3);
     assert_int_equal(counters(0)->frames_resent, resent);
-    assert_int_equal(counters(0)->congestion_events, 0); /* validation says nothing of congestion */
+    assert_int_equal(counters(0)->congestion_events, 0); /* a lost validation is no congestion */
     net.batches_vanish = false;
     unit_run(&net, 100 * UNIT_MS, UNIT_MS);
     batch_put(30000, 7); /* validated again */
@@ -252,7 +252,7 @@ TEST(rawe_conn_batch_conclude__content_that_arrives_wrong)
     assert_int_equal(counters(0)->validations_failed, 1);
 }
 
-/** Batches are no longer than the link prefers at the time. */
+/** Batches are no longer than the link's current preference (longest_bytes). */
 TEST(rawe_conn_batch_frames__no_more_than_the_link_wants)
 {
     uint32_t longest_bytes;
@@ -284,7 +284,7 @@ TEST(acknowledged__also_behind_what_arrived_out_of_order)
     unit_fill(batch_data, 60000, 2);
     batch_begin_put(&send, 60000);
     unit_settle(&net);
-    assert_true(end(0)->tx.window.sacked != 0); /* each acknowledgement repeats it */
+    assert_true(end(0)->tx.window.sacked != 0); /* each acknowledgement repeats the SACK */
     net.batches_vanish = true;
     batch_end_put(&send, 60000);
     assert_int_equal(end(0)->path.batch, RAWE_BATCH_INVALID);
@@ -309,7 +309,7 @@ static void set_up_slices(void)
     unit_set_up();
 }
 
-/** Send messages whose frames are too long for the path: they fill the window and are lost. */
+/** Send messages in frames too long for the path: the frames fill the window and are lost. */
 static void stall(unsigned lane, unsigned count, size_t len_bytes)
 {
     unit_connect(&net, lane);
@@ -353,7 +353,7 @@ TEST_WITH(with_slices, rawe_conn_transmit_slices__what_comes_after_is_short)
     assert_int_equal(counters(0)->slices_sent, slices);
 }
 
-/** Slices that the link refuses are sent later; its queue may never hold all slices of a frame. */
+/** Slices that the link refuses are sent later; its queue may be shorter than a frame's slices. */
 TEST_WITH(with_slices, rawe_conn_transmit_slices__the_link_takes_one_at_a_time)
 {
     stall(RAWE_LANE_EXPRESS, 2, 1200);
@@ -399,7 +399,7 @@ TEST_WITH(with_slices, rawe_conn_take_slice__parts_that_do_not_belong_together)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
     uint32_t next = end(1)->rx.window.next;
-    receive_slice(next, (struct rawe_slice){50, 100, RAWE_FRAME_DATA}, 50); /* no first one */
+    receive_slice(next, (struct rawe_slice){50, 100, RAWE_FRAME_DATA}, 50); /* without slice 0 */
     assert_null(end(1)->rx.sliced);
     receive_slice(next, (struct rawe_slice){0, 100, RAWE_FRAME_DATA}, 50);
     receive_slice(next + 1, (struct rawe_slice){50, 100, RAWE_FRAME_DATA}, 50);
@@ -426,7 +426,7 @@ static void receive_part(uint32_t sequence, const uint8_t *frame, uint16_t offse
                         RAWE_SLICE_BYTES + (size_t)bytes);
 }
 
-/** The next frame's first slice arrives while the owner waits in a callback. */
+/** Receive the next frame's first slice inside the owner's callback. */
 static void receive_inside(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
 {
     static const uint8_t next[2 * HALF_BYTES] = {0};

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of bundles: which queued messages go into one, its layout, and when the messages complete.
+ * Tests of bundles: which queued messages share one, its layout, and when its messages complete.
  * Only the connection's queue is used; test_conn_send.c sends and receives bundles.
  */
 #include <string.h>
@@ -22,7 +22,7 @@ static struct message {
     struct rawe_send send; /**< must be first: cast back from it */
     unsigned done;
     enum rawe_status status;
-    unsigned turn; /**< number of messages completed before it */
+    unsigned turn; /**< number of messages completed before this one */
 } messages[MESSAGES];
 static unsigned message_count, done_count;
 
@@ -46,7 +46,7 @@ static void set_up(void)
     message_count = done_count = 0;
 }
 
-/** Assert that all bundles have been given back. */
+/** Assert that all bundles have been returned to the pool. */
 static void tear_down(void)
 {
     rawe_buffer_pool_free(&engine.bundles);
@@ -61,7 +61,7 @@ static void done(struct rawe_send *send, enum rawe_status status)
     message->turn = done_count++;
 }
 
-/** Queue a message whose content begins with its number, in two pieces if it is long enough. */
+/** Queue a message whose content starts at its number, in two pieces unless it is very short. */
 static struct rawe_send *queue(size_t len_bytes)
 {
     struct rawe_send *send = &messages[message_count].send;
@@ -83,7 +83,7 @@ static struct rawe_send *queue(size_t len_bytes)
     return send;
 }
 
-/** Make a bundle and remove it from the queue. Return NULL if none was made. */
+/** Bundle the queue's first messages and pop the bundle. Return NULL if none was made. */
 static struct rawe_send *bundle(uint32_t bytes_max)
 {
     rawe_conn_bundle(&conn, bytes_max);
@@ -170,7 +170,7 @@ TEST(rawe_conn_bundle__longest_message)
     assert_ptr_equal(conn.tx.queue.first, &messages[2].send);
 }
 
-/** Three 98-byte messages take 3 * 102 bytes, and 2 * 2 of padding between them. */
+/** Three 98-byte messages take 3 * 102 bytes, plus 2 * 2 bytes of padding between them. */
 TEST(rawe_conn_bundle__fills_what_there_is_to_the_byte)
 {
     for (unsigned i = 0; i < 7; i++) {
@@ -183,7 +183,7 @@ TEST(rawe_conn_bundle__fills_what_there_is_to_the_byte)
     made = bundle(309);
     assert_holds(made, 3, 2);
     made->done(made, RAWE_STATUS_DONE);
-    assert_null(bundle(205)); /* two take 206 */
+    assert_null(bundle(205)); /* two messages take 206 bytes */
     assert_int_equal(conn.tx.queue.count, 2);
     engine.config.message_max_bytes = 205;
     assert_null(bundle(310));
@@ -216,7 +216,7 @@ TEST(rawe_conn_bundle__while_there_are_buffers)
     }
     struct rawe_send *left = queue(10);
     (void)queue(20);
-    assert_null(bundle(RAWE_BATCH_BYTES_MAX)); /* so they are sent singly */
+    assert_null(bundle(RAWE_BATCH_BYTES_MAX)); /* no buffer: the messages are sent singly */
     assert_ptr_equal(conn.tx.queue.first, left);
     assert_int_equal(conn.tx.queue.count, 2);
     assert_int_equal(engine.counters.messages_coalesced, 2 * BUNDLES_MAX);

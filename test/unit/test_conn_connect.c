@@ -24,7 +24,7 @@ TEST(rawe_conn_connect__asks_less_and_less_often)
     assert_in_range(net.node[0].sent[RAWE_FRAME_CONNECT], 8, 10);
 }
 
-/** A restarted peer has other frames to send, or none. */
+/** A grant to the peer's previous life is void: the restarted peer may have nothing to send. */
 TEST(rawe_conn_reset__gives_back_its_grant)
 {
     struct rawe_conn *conn = unit_connect(&net, RAWE_LANE_BULK);
@@ -38,7 +38,7 @@ TEST(rawe_conn_reset__gives_back_its_grant)
     assert_int_equal(conn->rx.grant.newest, net.config.first_sequence - 1);
 }
 
-/** Connect to a process to which 20 others are connecting; with two `ends`, it connects as well. */
+/** Connect to a node that 20 others are connecting to; if `ends` is 2, that node connects too. */
 static void connect_to_busy(unsigned ends)
 {
     static uint8_t data[20000];
@@ -69,7 +69,7 @@ static void connect_to_busy(unsigned ends)
         rawe_grants_forget(grants, &others[i]);
     }
     finish();
-    assert_int_equal(counters(0)->probes_sent, 0); /* it was granted credit without asking */
+    assert_int_equal(counters(0)->probes_sent, 0); /* node 0 was granted credit without a probe */
     unit_assert_sent(send, ends, RAWE_STATUS_DONE);
 }
 
@@ -127,7 +127,7 @@ TEST(rawe_conn_receive_connect__a_payload_no_peer_can_mean)
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
 }
 
-/** The smallest valid payload, with batches, whose envelope takes part of it. */
+/** Use the smallest valid payload with batches, whose envelope takes up part of it. */
 TEST(rawe_conn_receive_connect__the_least_payload_is_enough)
 {
     static uint8_t data[3000], memory[3000];
@@ -177,7 +177,7 @@ TEST(rawe_conn_receive_connect__of_an_earlier_process_that_finalizes)
     assert_int_equal(end(0)->end.state, RAWE_END_PEER);
 }
 
-/* rawe_handshake: each state with each kind of incarnation. */
+/* rawe_handshake: every state with an older, equal or newer incarnation. */
 
 #define STATES (RAWE_CONN_FAILED + 1u)
 
@@ -210,7 +210,7 @@ TEST_WITH(unit_no_fixture, rawe_handshake_judge__each_state_and_incarnation)
                 assert_int_equal(verdict, expected[in][i]);
                 assert_true(handshake.peer_incarnation ==
                             (verdict == RAWE_HANDSHAKE_DROP ? known : incarnation));
-                /* Only the connection changes the rest. */
+                /* Judging a CONNECT changes no other field. */
                 assert_int_equal(handshake.state, in);
                 assert_int_equal(handshake.local_id, 6);
                 assert_int_equal(handshake.peer_id, 7);

@@ -17,7 +17,7 @@
 #define SENDS 3u
 
 static struct unit_send sends[SENDS];
-/** Content of messages: unit_fill with seed 3. */
+/** Content of each message: unit_fill with seed 3. */
 static uint8_t data[5000];
 static enum rawe_needs needs; /**< what the finalizing process's peers need */
 
@@ -53,7 +53,7 @@ static void receive(uint8_t type, uint8_t flags, uint32_t sequence, uint32_t ack
     unit_receive_forged(&net, 1, unit_lane, header, NULL, 0);
 }
 
-/** Assert that node 0 has not been told of a loss. */
+/** Assert that no loss or failure has been reported to node 0. */
 static void assert_nothing_lost(void)
 {
     assert_int_equal(net.node[0].lost_calls, 0);
@@ -70,7 +70,7 @@ static enum rawe_finalized linger(struct rawe_conn *conn, uint64_t most_ns)
     return result;
 }
 
-/** Join a node's lanes: both lead to the same process. */
+/** Join the routes of a node's two lanes, which lead to the same process. */
 static void join_lanes(unsigned node)
 {
     struct rawe_route *route = net.node[node].route;
@@ -114,13 +114,13 @@ TEST(rawe_conn_end_step__each_state_and_event)
     }
 }
 
-/** An answer without a number may belong to an earlier PROBE, whatever the numbers are. */
+/** An unnumbered answer (RAWE_PROBE_PLAIN) may belong to an earlier PROBE, so it is ignored. */
 TEST(rawe_conn_note_finalizing__each_frame)
 {
     static const struct {
         enum rawe_end_state from, to;
         uint8_t type, flags;
-        uint32_t sequence; /**< the peer is told from number 7, or UINT32_MAX - 10, on */
+        uint32_t sequence; /**< PROBE 7, or UINT32_MAX - 10, is the first to say so */
     } cases[] = {
         {RAWE_END_NONE, RAWE_END_PEER, RAWE_FRAME_PROBE, RAWE_FLAG_FINALIZING, 1},
         {RAWE_END_PEER, RAWE_END_PEER, RAWE_FRAME_ACK, 0, 0}, /* overtaken by the PROBE */
@@ -187,7 +187,7 @@ TEST(rawe_conn_disowned__each_frame)
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
 }
 
-/** With nothing in flight, only this causes a PROBE. None is sent while we do not run. */
+/** While nothing is in flight, a disowning CLOSE causes one PROBE, even after we have paused. */
 TEST(rawe_conn_disowned__an_idle_peer_is_asked)
 {
     uint32_t probes = net.node[0].sent[RAWE_FRAME_PROBE];
@@ -204,7 +204,7 @@ TEST(rawe_conn_disowned__an_idle_peer_is_asked)
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
 }
 
-/** The CLOSE is lost; the answer to a PROBE overtakes the ACK, which takes another route. */
+/** The peer's CLOSE is lost, and its answer to our PROBE overtakes its ACK on another route. */
 TEST(rawe_conn_receive_close__an_acknowledgement_after_it_counts)
 {
     send(0, 1);
@@ -220,7 +220,7 @@ TEST(rawe_conn_receive_close__an_acknowledgement_after_it_counts)
 
 TEST(rawe_conn_receive_close__both_ends_wait_for_no_data_any_more)
 {
-    static const uint8_t flags[] = {0, RAWE_FLAG_REPLY}; /* the peer closes or disowns it */
+    static const uint8_t flags[] = {0, RAWE_FLAG_REPLY}; /* the peer closes or disowns the lane */
     for (unsigned i = 0; i < 2; i++) {
         set_up();
         send(0, 2);
@@ -229,7 +229,7 @@ TEST(rawe_conn_receive_close__both_ends_wait_for_no_data_any_more)
         assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
         receive(RAWE_FRAME_CLOSE, flags[i] | RAWE_FLAG_FINALIZING, 0, 0);
         assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
-        assert_int_equal(sends[0].done + sends[1].done, 0); /* no connection owns them any longer */
+        assert_int_equal(sends[0].done + sends[1].done, 0); /* no connection owns the sends */
         assert_nothing_lost();
     }
 }
@@ -240,7 +240,7 @@ TEST(rawe_engine_receive__an_unknown_peer_is_answered)
     unit_settle(&net);
     net.node[1].refuses = true;
     rawe_engine_finalizing(engine(1));
-    send(0, 3); /* requests a connection again */
+    send(0, 3); /* reconnects */
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
     unit_settle(&net);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
@@ -287,7 +287,7 @@ TEST(rawe_conn_answer_failed__not_while_the_program_is_away)
     assert_int_equal(net.node[0].given_up_calls, 0);
 }
 
-/** Node 0 connects to a process that reaches it by other means; no connection was ever open. */
+/** Node 0 connects to a process that has given it up; no connection was ever open. */
 TEST(rawe_conn_fail__renounced_before_it_was_open)
 {
     for (unsigned finalizing = 0; finalizing < 2; finalizing++) {
@@ -338,7 +338,7 @@ TEST(rawe_conn_peer_gone__on_a_lane_never_opened)
     assert_int_equal(bulk->handshake.state, RAWE_CONN_IDLE);
 }
 
-/** The finalizing peer waits for others and answers, but our frames no longer arrive. */
+/** The finalizing peer still answers our PROBEs, but our data frames no longer arrive. */
 TEST(rawe_conn_peer_gone__as_it_takes_nothing)
 {
     net.filter = lose_data;
@@ -380,7 +380,7 @@ TEST(rawe_conn_finalized__unused_ones_may_be_closed)
     assert_int_equal(rawe_conn_finalized(end(1), needs, net.now_ns), RAWE_FINALIZED_DONE);
 }
 
-/** The process waits for about `waits_ns`, and no longer. */
+/** The finalizing process waits for about `waits_ns`, but no longer. */
 TEST(rawe_conn_finalized__a_peer_that_is_silent_or_takes_nothing)
 {
     static const struct {
@@ -394,7 +394,7 @@ TEST(rawe_conn_finalized__a_peer_that_is_silent_or_takes_nothing)
         {"dies that needed nothing", drop_all, RAWE_NEEDS_ALL, 0, TIMEOUT_NS, RAWE_FINALIZED_DONE},
         {"dies that needs data", drop_all, RAWE_NEEDS_ALL, 1, TIMEOUT_NS, RAWE_FINALIZED_LOST},
         {"only answers", lose_data, RAWE_NEEDS_ALL, 1, TIMEOUT_NS, RAWE_FINALIZED_LOST},
-        /* The peer knows that we finalize; if it is silent, it has left. */
+        /* The peer knows that we are finalizing; if it is silent, it has left. */
         {"without needs is silent", drop_all, RAWE_NEEDS_NONE, 1, UNIT_S, RAWE_FINALIZED_DONE},
         /* A process of another job that disconnected and died. */
         {"that needs data has all", drop_all, RAWE_NEEDS_DATA, 0, UNIT_S, RAWE_FINALIZED_DONE},
@@ -425,17 +425,17 @@ TEST(rawe_conn_finalized__a_peer_that_was_never_connected)
     unit_send_message(bulk, &sends[0], 0, data, sizeof(data));
     rawe_engine_finalizing(engine(1));
     assert_int_equal(rawe_conn_finalized(bulk, needs, net.now_ns), RAWE_FINALIZED_NOT);
-    /* After a fence in MPI_Finalize, no peer receives its queued data. */
+    /* After a fence in MPI_Finalize, no peer needs the data still queued for it. */
     assert_int_equal(rawe_conn_finalized(bulk, RAWE_NEEDS_NONE, net.now_ns), RAWE_FINALIZED_DONE);
     join_lanes(1);
-    rawe_conn_end_step(end(1), RAWE_ON_PEER_FINALIZING); /* known from the other lane */
+    rawe_conn_end_step(end(1), RAWE_ON_PEER_FINALIZING); /* learned on the other lane */
     assert_int_equal(rawe_conn_finalized(bulk, needs, net.now_ns), RAWE_FINALIZED_DONE);
     rawe_conn_end_step(end(1), RAWE_ON_FORGET_PEER);
     assert_int_equal(linger(bulk, TIMEOUT_NS * 9 / 10), RAWE_FINALIZED_NOT);
     assert_int_equal(linger(bulk, TIMEOUT_NS / 5), RAWE_FINALIZED_LOST);
 }
 
-/** The peer may also close while the owner is away, with the report still deferred. */
+/** The peer may also close while callbacks are deferred, before the loss could be reported. */
 TEST(rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize)
 {
     for (unsigned before = 0; before < 2; before++) {
@@ -456,11 +456,11 @@ TEST(rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize)
             rawe_engine_finalizing(engine(1));
         }
         assert_int_equal(linger(end(1), UNIT_S), RAWE_FINALIZED_LOST);
-        assert_false(rawe_engine_has_deferred(engine(1))); /* no report is left */
+        assert_false(rawe_engine_has_deferred(engine(1))); /* the report is withdrawn */
         end(1)->end.heard = true;
         struct rawe_conn *bulk = unit_open(&net, 1, RAWE_LANE_BULK);
         join_lanes(1);
-        rawe_conn_end_step(bulk, RAWE_ON_PEER_FINALIZING); /* it does, on the other lane */
+        rawe_conn_end_step(bulk, RAWE_ON_PEER_FINALIZING); /* the other lane tells us */
         assert_int_equal(rawe_conn_finalized(end(1), needs, net.now_ns), RAWE_FINALIZED_DONE);
     }
 }

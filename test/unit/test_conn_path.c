@@ -22,7 +22,7 @@ static void set_up(void)
 
 FIXTURE(set_up, rails_stop);
 
-/** Otherwise the probe's answer would be evidence of their loss. */
+/** If frames sent after the probe looked older, its answer would make them count as lost. */
 TEST(rawe_conn_move__frames_that_follow_are_not_older_than_the_probe)
 {
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
@@ -38,10 +38,10 @@ TEST(rawe_conn_move__ends_asking_a_peer_that_does_not_answer)
     rails_cut(1);
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
     unit_run(&rails.net, 20 * UNIT_S, 5 * UNIT_MS);
-    assert_int_equal(rails.host[0].failed_calls, 0); /* nothing is awaited */
+    assert_int_equal(rails.host[0].failed_calls, 0); /* no data is outstanding */
     assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
     assert_true(conn->engine->counters.probes_sent < 10);
-    /* The next caller starts afresh. */
+    /* The state of the liveness check is reset for the next use. */
     assert_int_equal(conn->path.liveness.probes_unanswered, 0);
     assert_int_equal(conn->path.liveness.silent_since_ns, 0);
 }
@@ -63,7 +63,7 @@ TEST(rawe_conn_path_asked__forgets_a_route_that_is_removed)
     rawe_peer_close(rails_peer(1, 1));
     assert_int_equal(rail_back(far), 0);
 }
-/** The PROBE is from another rank of the peer's host, whose closed connection had the same id. */
+/** A rank on the peer's host sends a PROBE for a closed connection whose id is now in use again. */
 TEST(rawe_engine_receive__a_question_of_another_process_is_answered)
 {
     struct rawe_engine *engine = rails_peer(1, 0)->engine;

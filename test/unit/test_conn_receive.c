@@ -35,7 +35,7 @@ TEST(receive_data__outside_the_window)
 
 TEST(receive_data__beyond_a_gap_without_memory)
 {
-    unit_allocations_left = 2; /* the harness needs two for the frame */
+    unit_allocations_left = 2; /* the harness makes two for the frame */
     receive_message(1, 0, 2);
     unit_allocations_left = -1;
     assert_int_equal(counters(1)->no_buffer, 1);
@@ -51,7 +51,7 @@ TEST(receive_data__beyond_a_gap_without_memory)
 
 TEST(rawe_conn_deliver_messages__what_is_before_a_malformed_fragment_counts)
 {
-    /* Bytes after a good message: cut off, too long, unknown, of the wrong kind. */
+    /* Malformed bytes after a valid message. */
     static const uint8_t tails[][24] = {
         {1, 1, 0},                /* 3 bytes: shorter than a fragment header */
         {1, 1, 0xFF, 0xFF},       /* longer than the frame */
@@ -73,7 +73,7 @@ TEST(rawe_conn_deliver_messages__what_is_before_a_malformed_fragment_counts)
         receive_data(0, 0, payload, at + tail_bytes[i]);
         unit_assert_last(&net.node[1], i + 1, 7, 12, i);
         assert_int_equal(counters(1)->dropped_length, i + 1);
-        assert_int_equal(end(1)->rx.window.next, next + 1); /* a retransmission would be as bad */
+        assert_int_equal(end(1)->rx.window.next, next + 1); /* retransmitting would not help */
     }
 }
 
@@ -101,7 +101,7 @@ TEST(receive_data__a_malformed_first_fragment_is_not_taken)
     assert_int_equal(counters(1)->frames_received, 0);
     assert_int_equal(net.node[1].engine.reassembly_buffers.allocated, 0);
     assert_int_equal(net_queue_count(&net.queue), 0);
-    receive_message(0, 0, 1); /* the genuine frame of that number is still accepted */
+    receive_message(0, 0, 1); /* a valid frame with that number is still accepted */
     assert_int_equal(net.node[1].message_count, 1);
 }
 
@@ -219,7 +219,7 @@ TEST_WITH(unconnected, rawe_conn_receive__on_a_connection_that_is_not_open)
     assert_int_equal(net.node[1].message_count, 0);
 }
 
-/** Hand node 1 a SEGMENT of message `number`. */
+/** Hand node 1 a frame with a SEGMENT of message `number`. */
 static void receive_segment_ahead(uint32_t ahead, uint32_t number, uint32_t offset,
                                   uint16_t data_bytes, uint32_t total_bytes)
 {
@@ -291,7 +291,7 @@ TEST_WITH(unconnected, place__only_where_the_handle_allows)
     }
     assert_int_equal(counters(1)->bytes_received, 0);
     assert_int_equal(engine(1)->put_refusal, RAWE_REFUSAL_BOUNDS); /* the first refusal */
-    receive_put(index, key, 100, 0);                               /* no bytes, at the very end */
+    receive_put(index, key, 100, 0);                               /* zero bytes at the end */
     receive_put(index, key, 10, 90);
     unit_fill(before + 110, 90, 33);
     assert_memory_equal(memory, before, sizeof(memory));
@@ -317,7 +317,7 @@ TEST(add_fragment__hostile_ones_are_counted_and_do_no_harm)
     receive_segment(1, 0, 0, 100);   /* empty */
     receive_segment(0, 0, 101, 200); /* more data than is missing */
     assert_int_equal(counters(1)->dropped_fragment, 5);
-    assert_int_equal(counters(1)->frames_received, 6); /* retransmissions would be as bad */
+    assert_int_equal(counters(1)->frames_received, 6); /* retransmissions would not help */
     assert_int_equal(net.node[1].message_count, 0);
     receive_segment(0, 100, 100, 200);
     unit_assert_last(&net.node[1], 1, 9, 200, 0);
@@ -331,7 +331,7 @@ TEST(add_fragment__without_a_buffer_the_frame_is_not_taken)
     receive_segment(2, 0, 100, 200);
     assert_int_equal(counters(1)->no_buffer, 1);
     assert_int_equal(end(1)->rx.window.next, next);
-    /* The message that all others wait for is accepted despite the limit. */
+    /* The oldest message, which blocks all later ones, is accepted despite the limit. */
     receive_segment(0, 0, 200, 200);
     receive_segment(1, 100, 100, 200);
     assert_int_equal(net.node[1].message_count, 2);

@@ -2,8 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Tests of accesses to registered memory (records, GET, PUT and atomic operations), and of memory
- * that is deregistered while GETs of it are in progress. Node 0's peer object accesses node 1's
- * memory.
+ * that is deregistered during GETs. Node 0's peer object accesses node 1's memory.
  */
 #include "net_message.h"
 #include "unit_alloc.h"
@@ -26,7 +25,7 @@ struct access {
 };
 
 static uint8_t record_memory[RECORD_MEMORY_BYTES] __attribute__((aligned(8)));
-/** Target of GETs, at the same offset as the source; otherwise 0xEE. */
+/** Target of GETs, at the same offsets as in the source; initially 0xEE. */
 static uint8_t record_result[RECORD_MEMORY_BYTES];
 static struct unit_memory record_known;
 static bool revoked;
@@ -80,7 +79,7 @@ static void record_revoke(void)
     }
 }
 
-/** Start a peer, connect its express lane and register its memory; `batches`: the path has them. */
+/** Start a peer, with `batches` if true, connect its express lane and register its memory. */
 static void record_start(bool batches)
 {
     unit_peer_start(batches);
@@ -89,7 +88,7 @@ static void record_start(bool batches)
     record_grant(RAWE_ACCESS_READ | RAWE_ACCESS_WRITE | RAWE_ACCESS_ATOMIC);
 }
 
-/** A fixture: record_start with batches; the memory is deregistered at the end. */
+/** Set up the fixture with batches; record_tear_down deregisters the memory. */
 static void record_set_up(void)
 {
     record_start(true);
@@ -117,7 +116,7 @@ static struct access *record_next(uint64_t offset, uint64_t len_bytes)
     return access;
 }
 
-/** Make a GET. */
+/** Start a GET. */
 static struct access *record_get(uint64_t offset, uint64_t len_bytes)
 {
     struct access *access = record_next(offset, len_bytes);
@@ -143,10 +142,10 @@ static void record_assert_ended(const struct access *access, enum rawe_status st
     assert_int_equal(access->status, status);
 }
 
-/** Short PUTs, by number. */
+/** Short PUTs, indexed by number. */
 static struct access record_puts[RECORD_ACCESSES];
 
-/** Make an atomic operation. */
+/** Start an atomic operation. */
 static struct access *record_atomic(enum rawe_atomic what, uint64_t offset, uint64_t word_bytes,
                                     uint64_t operand, uint64_t compare)
 {
@@ -159,7 +158,7 @@ static struct access *record_atomic(enum rawe_atomic what, uint64_t offset, uint
     return access;
 }
 
-/** Make short PUT `number`. Returns false if it is too long. */
+/** Start short PUT `number`. Returns false if the data is too long. */
 static bool record_put(unsigned number, void *data, size_t len_bytes, uint64_t offset)
 {
     record_puts[number] = (struct access){.operation = {
@@ -197,7 +196,7 @@ static void record_assert_puts_ended(unsigned count, enum rawe_status status)
     }
 }
 
-/** Make short PUTs of consecutive words, starting at `offset`. */
+/** Start short PUTs to `count` consecutive words from `offset` on. */
 static void record_put_words(unsigned count, uint64_t offset)
 {
     static uint64_t word = 5;
@@ -228,7 +227,7 @@ TEST(operate__at_the_limit)
 TEST(records__of_a_failed_connection_fail_when_the_owner_is_back)
 {
     net.node[0].conn[RAWE_LANE_EXPRESS]->handshake.state = RAWE_CONN_FAILED;
-    rawe_engine_defer_begin(engine(0)); /* not the owner's thread: completions have to wait */
+    rawe_engine_defer_begin(engine(0)); /* as in another thread: completions are deferred */
     const struct access *access = record_get(0, 8);
     record_put_words(1, 0);
     assert_int_equal(access->done, 0);
@@ -248,7 +247,7 @@ TEST(get__replies_to_the_requests_of_a_frame_share_one)
     for (unsigned i = 0; i < 10; i++) {
         (void)record_get(16 * i, 8);
     }
-    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - requests, 1); /* the first GET */
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - requests, 1); /* with the first GET */
     record_run();
     record_assert_all_got(10, 16, 8);
     assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - requests, 2);
@@ -268,7 +267,7 @@ TEST(get__short_replies_never_take_the_other_lane)
     assert_non_null(net.node[1].conn[RAWE_LANE_BULK]);
 }
 
-/** Hand node 0 a forged next data frame from node 1. */
+/** Hand node 0 a forged data frame with node 1's next sequence number. */
 static void forge_data(const uint8_t *payload, size_t payload_bytes)
 {
     unit_receive_forged(
@@ -279,7 +278,7 @@ static void forge_data(const uint8_t *payload, size_t payload_bytes)
 
 static struct unit_memory own;
 
-/** Add a GET of all of node 0's memory to a payload. Returns the new length. */
+/** Append a GET of all of node 0's memory to a payload. Returns the payload's new length. */
 static size_t add_get(uint8_t *payload, size_t at)
 {
     uint8_t *out = payload + at;
@@ -291,7 +290,7 @@ static size_t add_get(uint8_t *payload, size_t at)
     return (size_t)(out - payload) + RAWE_REQUEST_BYTES;
 }
 
-/** rawe_operation.done: makes progress, which receives a request. */
+/** rawe_operation.done: makes progress, and so receives another GET. */
 static void done_in_the_midst(struct rawe_operation *operation, enum rawe_status status)
 {
     uint8_t payload[100];
@@ -364,7 +363,7 @@ TEST(put__gather_behind_the_first)
     assert_true(net.node[1].sent[RAWE_FRAME_ACK] - acknowledgements <= 2);
 }
 
-/** PUTs that waited for the link request an acknowledgement. */
+/** PUTs that had to wait for a full link still request an acknowledgement. */
 TEST(put__an_acknowledgement_is_asked_for)
 {
     net.node[0].link_room = 0;
@@ -424,7 +423,7 @@ TEST(atomic__leaves_at_once)
     record_put_words(3, 0);
     assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 1);
     net.now_ns += 10 * UNIT_US;
-    (void)record_atomic(RAWE_ATOMIC_ADD, 0, 8, 1, 0); /* and the held records with it */
+    (void)record_atomic(RAWE_ATOMIC_ADD, 0, 8, 1, 0); /* also sends the held records */
     assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 2);
     assert_true(conn->tx.window.newest->first.oldest_ns == net.now_ns);
     (void)record_atomic(RAWE_ATOMIC_ADD, 0, 8, 1, 0);
@@ -439,7 +438,7 @@ static bool drop_bulk(struct unit_net *unused, const struct net_frame *frame)
     return frame->header.type != RAWE_FRAME_BULK;
 }
 
-/** A quarter of probe_least_ns after the GET, long before an answer to a request is overdue. */
+/** The PROBE is sent probe_least_ns / 4 after the GET, long before the reply is overdue. */
 TEST(get__a_target_that_is_away_is_asked_soon)
 {
     record_get(0, 8);
@@ -453,7 +452,7 @@ TEST(get__a_target_that_is_away_is_asked_soon)
     record_run();
 }
 
-/** The target acknowledged the request but then left MPI: only its thread receives PROBEs. */
+/** The target acknowledged the GET, then left MPI for long: only its thread answers PROBEs. */
 TEST(get__a_reply_that_does_not_come_is_asked_for_ever_more_rarely)
 {
     (void)record_get(0, 190000); /* opens the bulk lane */
@@ -469,14 +468,14 @@ TEST(get__a_reply_that_does_not_come_is_asked_for_ever_more_rarely)
     unit_run(&net, 10 * net.config.liveness.probe_most_ns, 50 * UNIT_US);
     before = engine(0)->counters.probes_sent;
     unit_run(&net, 10 * net.config.liveness.probe_most_ns, 50 * UNIT_US);
-    assert_in_range(engine(0)->counters.probes_sent - before, 9, 11); /* the lowest rate */
+    assert_in_range(engine(0)->counters.probes_sent - before, 9, 11); /* at the lowest rate */
     assert_int_equal(access->done, 0);
     net.filter = NULL;
     record_run();
     assert_int_equal(access->status, RAWE_STATUS_DONE);
 }
 
-/** Start again: open the target's bulk lane by a long GET, then hold its replies on the wire. */
+/** Restart, open the target's bulk lane with a long GET, then leave later replies on the wire. */
 static void hold_replies(void)
 {
     unit_tear_down();
@@ -527,7 +526,7 @@ TEST(get__memory_gone_when_the_target_finalizes)
     }
 }
 
-/** Control messages that node 1 received: channel and length. */
+/** Control messages received by node 1: number, last channel and total length. */
 static struct {
     unsigned count;
     uint64_t channel;
@@ -583,7 +582,7 @@ TEST(control__is_given_to_the_owner_at_once)
         assert_true(controlled.channel == 0x1122334455667788);
         assert_int_equal(controlled.deferring, state != 0);
         assert_int_equal(controlled.finalizing, state == 2);
-        assert_int_equal(counters(1)->messages_received, messages); /* none for the upper layer */
+        assert_int_equal(counters(1)->messages_received, messages); /* none was passed up */
         assert_int_equal(engine(1)->deferral->bytes, 0);
         if (state == 1) {
             rawe_engine_defer_end(engine(1));
@@ -599,8 +598,8 @@ TEST(control__without_memory_or_callback)
     control(8);
     unit_peer_finish();
     unit_peer_connect();
-    rawe_engine_finalizing(
-        engine(0)); /* control messages do not need the owner's memory, which may be freed */
+    /* Control messages do not use the owner's memory, which may already be freed. */
+    rawe_engine_finalizing(engine(0));
     control(8);
     unit_peer_finish();
     assert_int_equal(controlled.count, 0);

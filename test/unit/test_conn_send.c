@@ -35,7 +35,7 @@ TEST(rawe_conn_blocked_by__names_what_is_missing)
         assert_int_equal(rawe_conn_blocked_by(conn), RAWE_BLOCKED_BY_CONGESTION);
         assert_int_equal(counters(0)->blocked_congestion, i);
     }
-    conn->tx.peer_credit = 4; /* reported first if both are used up */
+    conn->tx.peer_credit = 4; /* if both limits are reached, credit is reported */
     rawe_conn_output(conn, true, net.now_ns);
     assert_int_equal(rawe_conn_blocked_by(conn), RAWE_BLOCKED_BY_CREDIT);
     assert_int_equal(counters(0)->blocked_credit, 1);
@@ -69,7 +69,7 @@ TEST(rawe_conn_send_copy__busy_without_a_frame)
     unit_send_copy(end(0), 1, 10);
 }
 
-/* Without another thread that transmits it later, a message cannot be complete yet. */
+/* With no thread to transmit it later, a message must not be reported as complete yet. */
 TEST(rawe_conn_send_copy__link_full_and_nothing_may_be_held_back)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -79,7 +79,7 @@ TEST(rawe_conn_send_copy__link_full_and_nothing_may_be_held_back)
         assert_int_equal(unit_copy_message(end(0), 1, 700), RAWE_STATUS_BUSY);
     }
     assert_int_equal(end(0)->tx.window.next, next);
-    assert_int_equal(counters(0)->blocked_port, 1); /* tried once */
+    assert_int_equal(counters(0)->blocked_port, 1); /* the link was tried once */
     assert_int_equal(counters(0)->messages_sent, 0);
     net.node[0].link_room = UINT32_MAX;
     unit_settle(&net);
@@ -106,7 +106,7 @@ TEST(rawe_conn_send__has_failed)
     unit_assert_sent(sends, 3, RAWE_STATUS_FAILED);
 }
 
-/** A callback passes a later time than its round began with; later frames must not look older. */
+/** A callback may read a later clock than its round; frames sent after it must not look older. */
 TEST(rawe_conn_send_copy__time_does_not_go_back)
 {
     struct rawe_conn *conn = unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -118,7 +118,7 @@ TEST(rawe_conn_send_copy__time_does_not_go_back)
     assert_true(newest->first.oldest_ns >= newest->previous->first.oldest_ns);
 }
 
-/** Another connection took the queued data: nothing may be awaited, or the timer never stops. */
+/** Another connection took the queued data: with nothing to wait for, no timer may stay armed. */
 TEST(rawe_conn_start__with_a_full_link_and_nothing_to_send)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -131,7 +131,7 @@ TEST(rawe_conn_start__with_a_full_link_and_nothing_to_send)
 static uint8_t late_data[3000];
 static struct unit_send late_send;
 
-/** Advance the clock and send two messages: one by copy, one that waits for the current round. */
+/** Advance the clock and send two messages: one by copy, one queued until the round ends. */
 static void send_two_later(struct unit_send *send)
 {
     struct rawe_conn *conn = send->context;
@@ -184,14 +184,14 @@ static void set_up_coalescing(void)
     start_coalescing(COALESCE_FROM);
 }
 
-/** Return the data length of a frame of a batch. */
+/** Return the number of data bytes in each frame of a batch. */
 static size_t segment_bytes(void)
 {
     return net.config.payload_max_bytes + RAWE_HEADER_BYTES - RAWE_BATCH_HEADER_BYTES -
            NET_BATCH_OVERHEAD_BYTES;
 }
 
-/** Return the size of a message in a bundle, with fragment header and padding. */
+/** Return the size of a message in a bundle, including its fragment header and padding. */
 static size_t bundled_bytes(size_t len_bytes)
 {
     return rawe_fragment_pad(RAWE_FRAGMENT_MESSAGE_BYTES + len_bytes);
@@ -229,12 +229,12 @@ static void assert_delivered(void)
     assert_int_equal(counters(1)->dropped_fragment + counters(1)->dropped_length, 0);
 }
 
-/** Open a bulk lane on which batches pass. */
+/** Open a bulk lane and validate batches on it. */
 static void connect_good(void)
 {
     unit_use_batches(&net, BATCH_FRAMES);
     unit_connect(&net, RAWE_LANE_BULK);
-    send_next(20000); /* more than is sent before validation */
+    send_next(20000); /* longer than the data sent before validation */
     finish();
     assert_int_equal(end(0)->path.batch, RAWE_BATCH_VALID);
     unit_fix_window(end(0), 64);
@@ -247,9 +247,9 @@ static void connect_busy(void)
     send_next(2 * COALESCE_FROM * segment_bytes());
     assert_int_equal(end(0)->tx.queue.bytes, 0);
     assert_int_equal(end(0)->tx.window.in_flight, 2 * COALESCE_FROM);
-    unit_step(&net); /* empty the wire */
+    unit_step(&net); /* deliver the frames */
     assert_true(end(0)->tx.window.in_flight >= 2 * COALESCE_FROM);
-    net_queue_clear(&net.queue); /* drop the replies */
+    net_queue_clear(&net.queue); /* drop the acknowledgements */
 }
 
 static void flush(void)
@@ -257,7 +257,7 @@ static void flush(void)
     rawe_engine_flush(&net.node[0].engine, net.now_ns);
 }
 
-/** Count node 0's batches on the wire; all frames of one have equal length, except the last. */
+/** Count node 0's batches on the wire. Only the last frame of a batch may be shorter. */
 static unsigned batches_on_wire(void)
 {
     unsigned count = 0, number = 0;
@@ -297,7 +297,7 @@ TEST_WITH(with_batches, coalesces__until_the_round_ends)
     assert_delivered();
 }
 
-/** After a computation the frames of the last exchange only wait for us to read that they arrived. */
+/** After a computation, frames still count as in flight until we read their acknowledgements. */
 TEST_WITH(with_batches, waits_for_full_batch__not_behind_an_earlier_burst)
 {
     connect_busy();
@@ -317,7 +317,7 @@ TEST_WITH(with_batches, rawe_conn_flush__data_carries_the_acknowledgement)
         uint64_t acks = counters(0)->acks_sent;
         rawe_recvwin_owe_now(&end(0)->rx.window);
         if (answers) {
-            rawe_recvwin_owe_answer(&end(0)->rx.window, 1); /* no data frame can say so */
+            rawe_recvwin_owe_answer(&end(0)->rx.window, 1); /* an answer needs an ACK frame */
         }
         flush();
         assert_int_equal(net.wire->header.type, answers ? RAWE_FRAME_ACK : RAWE_FRAME_BULK);
@@ -334,7 +334,7 @@ TEST_WITH(with_batches, rawe_conn_flush__data_carries_the_acknowledgement)
 /** Messages are held back once this many frames are in flight. */
 #define HOLD_FROM 2u
 
-/** A fixture: both nodes started, neither connected. */
+/** Start both nodes without connecting them. */
 static void unit_set_up_coalescing(void)
 {
     unit_start_with((struct unit_options){.coalesce_from_frames = HOLD_FROM});
@@ -356,7 +356,7 @@ static void connect_holding(void)
     assert_int_equal(net_queue_count(&net.queue), HOLD_FROM);
 }
 
-/** Payload of a frame with several messages: limited by the buffers for copied data. */
+/** Largest payload of a frame with several messages, limited by the buffers for copied data. */
 #define LIMIT_BYTES (1024u + RAWE_FRAGMENT_BYTES_MAX)
 
 static void set_up_busy(void)

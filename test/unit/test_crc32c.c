@@ -75,7 +75,7 @@ TEST(by_table__gives_what_the_instruction_gives)
     }
 }
 
-/** Lengths from the shortest that is folded, and some of jumbo frames, at each alignment. */
+/** Try lengths from the shortest folded one to jumbo frames, at every alignment. */
 TEST(by_folding__gives_what_the_table_gives)
 {
     static uint8_t bytes[9100];

@@ -25,7 +25,7 @@ FIXTURE(set_up, NULL);
 TEST(rawe_credit_init__alone_at_most_a_window)
 {
     rawe_credit_init(&credit, 256, WINDOW, 1);
-    assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, WINDOW); /* 3/4 of 256 would be more */
+    assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, WINDOW); /* less than 3/4 of 256 */
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].idle, 64);
     rawe_credit_init(&credit, 64, WINDOW, 1);
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 48);
@@ -43,7 +43,7 @@ TEST(rawe_credit_use_bulk__the_queue_but_half_of_the_ring_at_most)
     assert_int_equal(credit.share[RAWE_LANE_BULK].active, 24);
 }
 
-/** Connections of both lanes, sending and idle, on a queue of the default size. */
+/** Members of both lanes, sending and idle, that share a queue of the default size. */
 static struct rawe_credit_member two_lanes[RAWE_LANES][300];
 
 static void open_both(unsigned express_senders, unsigned bulk_senders, unsigned open)
@@ -78,7 +78,7 @@ TEST(rawe_credit_note__idle_lanes_share_a_quarter)
         promised += rawe_credit_advertise(&credit, RAWE_LANE_BULK, &two_lanes[RAWE_LANE_BULK][i]);
     }
     assert_in_range(promised, 100, 2621 / 4 + 1);
-    /* No credit has to be taken back, so connections need no review. */
+    /* No credit has to be withdrawn, so no connection needs a review. */
     assert_true(rawe_credit_advance(&credit, 1 + 10 * MS));
     (void)rawe_credit_review(&credit);
     assert_false(rawe_credit_review(&credit));
@@ -91,7 +91,7 @@ TEST(rawe_credit_open__a_quarter_for_those_that_may_begin)
         rawe_credit_open(&credit, i % 3 == 0 ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS, &members[i]);
     }
     rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[0]);
-    /* Both lanes share the ring: eight other connections. */
+    /* Both lanes share the ring, so eight other connections share a quarter of it. */
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].idle, 256 / 4 / 8);
     rawe_credit_close(&credit, RAWE_LANE_BULK, &members[3]);
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].idle, 256 / 4 / 7);
@@ -114,7 +114,7 @@ TEST(rawe_credit_of__in_turns_everybody_has_one)
     }
     for (unsigned i = 0; i < 500; i++) {
         assert_in_range(turns[i], 2,
-                        4); /* in 60 epochs: 500 senders, 48 frames, each kept for two */
+                        4); /* 60 epochs, 48 frames for 500 senders, each kept for two epochs */
     }
 }
 
@@ -134,12 +134,12 @@ TEST(rawe_credit_advance__a_sender_of_the_last_epoch_still_counts)
     rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[1]);
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 24);
     assert_false(rawe_credit_advance(&credit, 9 * MS));
-    assert_false(rawe_credit_advance(&credit, 0)); /* another engine's time, before the start */
+    assert_false(rawe_credit_advance(&credit, 0)); /* another engine's clock, before the start */
     assert_true(rawe_credit_advance(&credit, 1 + 10 * MS));
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 24);
     rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[0]);
     assert_int_equal(credit.senders_now[RAWE_LANE_EXPRESS],
-                     1); /* counted again, but not as a new one */
+                     1); /* noted again, but not as a new sender */
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 24);
     assert_true(rawe_credit_advance(&credit, 1 + 20 * MS));
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 48);
@@ -176,7 +176,7 @@ TEST(rawe_credit_outdated__a_silent_sender_gives_back)
 TEST(rawe_credit_outdated__whose_turn_has_come)
 {
     begin_alone();
-    /* An idle peer need not know that it could have more. */
+    /* An idle peer need not be told that it could have more credit. */
     assert_false(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[1]));
     rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[1]);
     assert_true(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[1]));
@@ -201,7 +201,7 @@ TEST(rawe_credit_close__what_it_had_others_may_have)
     assert_int_equal(credit.advertised[RAWE_LANE_EXPRESS], 0);
 }
 
-/** A review finds every sender to inform, provided that all waiting ones are noted again. */
+/** A review finds every sender with outdated credit if all waiting senders are noted again. */
 TEST(rawe_credit_review__misses_no_sender)
 {
     enum { MEMBERS = 60 };

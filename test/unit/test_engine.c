@@ -85,10 +85,10 @@ TEST_WITH(unconnected, rawe_engine_flush__from_within_a_callback_of_a_flush)
     net.node[0].link_room = 0;
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         struct rawe_conn *conn = net.node[0].conn[lane];
-        unit_send_copy(conn, 1, 10); /* waits */
+        unit_send_copy(conn, 1, 10); /* waits for the link */
         sends[lane].on_done = flush_again;
         sends[lane].context = &net.node[0];
-        unit_fix_window(conn, 0); /* the next one is not framed yet */
+        unit_fix_window(conn, 0); /* the next message is queued, not framed */
         unit_send_message(conn, &sends[lane], 2, &byte, 1);
         unit_fix_window(conn, 64);
         rawe_conn_make_pending(conn);
@@ -98,7 +98,7 @@ TEST_WITH(unconnected, rawe_engine_flush__from_within_a_callback_of_a_flush)
     assert_int_equal(nested_flushes, 2);
     unit_run(&net, UNIT_MS, 20 * UNIT_US);
     assert_int_equal(net.node[1].message_count, 4);
-    /* Both messages have been delivered. */
+    /* Both connections have left the pending list. */
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         struct rawe_conn *conn = net.node[0].conn[lane];
         assert_false(rawe_list_has(&conn->pending));
@@ -127,7 +127,7 @@ TEST_WITH(unconnected, rawe_engine_flush__a_callback_closes_the_next_in_line)
     unit_send_message(end(0), &send, 2, &byte, 1);
     unit_fix_window(end(0), 64);
     assert_ptr_equal(rawe_list_first(&net.node[0].engine.pending),
-                     &end(0)->pending); /* bulk is behind it */
+                     &end(0)->pending); /* the bulk lane is next */
     net.node[0].link_room = UINT32_MAX;
     rawe_engine_flush(&net.node[0].engine, net.now_ns);
     assert_null(net.node[0].conn[RAWE_LANE_BULK]);
@@ -239,7 +239,7 @@ TEST_WITH(unconnected, rawe_engine_receive__a_wrong_bit_in_what_names_the_connec
     } fields[] = {
         {offsetof(struct rawe_header, port), 16, offsetof(struct rawe_counters, dropped_key)},
         {offsetof(struct rawe_header, key), 32, offsetof(struct rawe_counters, dropped_key)},
-        /* Index: bits 0 to 19, generation: the rest. */
+        /* Bits 0 to 19 are the index, the other bits the generation. */
         {offsetof(struct rawe_header, connection_id), 32,
          offsetof(struct rawe_counters, dropped_connection)},
     };
@@ -265,7 +265,7 @@ TEST_WITH(unconnected, rawe_engine_receive__a_wrong_bit_in_what_names_the_connec
         struct net_frame *frame = good_frame();
         frame->bytes[RAWE_MAC_BYTES + change / 256] += (uint8_t)change;
         if (change % 256 == 0) {
-            net_frame_free(frame); /* unchanged */
+            net_frame_free(frame); /* no bit differs */
             continue;
         }
         unit_hand_over(&net, frame);
@@ -321,7 +321,7 @@ TEST(rawe_engine_receive__connect_requests_that_do_not_fit)
     receive_connect(&good, RAWE_FLAG_REPLY, end(1)->handshake.local_id ^ 0x00100000,
                     RAWE_CONNECT_BYTES, 0);
     assert_one_drop(&counters(1)->dropped_connection);
-    bad[4].lane = RAWE_LANE_BULK; /* a reply for another lane than the CONNECT's */
+    bad[4].lane = RAWE_LANE_BULK; /* a reply for the wrong lane */
     receive_connect(&bad[4], RAWE_FLAG_REPLY, end(1)->handshake.local_id, RAWE_CONNECT_BYTES, 0);
     assert_one_drop(&counters(1)->dropped_unknown_peer);
     assert_int_equal(end(1)->handshake.peer_id, end(0)->handshake.local_id);
@@ -362,7 +362,7 @@ TEST(rawe_engine_receive__a_probe_that_cannot_be_answered)
         frame->header.connection_id ^= 0x00100000;
         unit_frame_encode(frame);
         unit_hand_over(&net, frame);
-        assert_one_drop(&counters(1)->dropped_connection); /* and nothing was sent */
+        assert_one_drop(&counters(1)->dropped_connection); /* and no reply was sent */
     }
 }
 
@@ -431,11 +431,11 @@ TEST(rawe_engine_receive__drops_a_frame_cut_short)
     unit_send_copy(end(0), 1, 10);
     struct net_frame *frame = net_queue_take(&net.queue);
     struct net_frame *shorter = net_frame_copy(frame), *longer = net_frame_new(2000);
-    shorter->len_bytes--; /* in the middle of the checksum */
+    shorter->len_bytes--; /* cut within the checksum */
     unit_hand_over(&net, shorter);
     assert_int_equal(counters(1)->dropped_checksum, 1);
     assert_int_equal(net.node[1].message_count, 0);
-    memcpy(longer->bytes, frame->bytes, frame->len_bytes); /* padding is not damage */
+    memcpy(longer->bytes, frame->bytes, frame->len_bytes); /* trailing padding is not damage */
     longer->from = frame->from;
     longer->to = frame->to;
     net_frame_free(frame);
@@ -446,8 +446,8 @@ TEST(rawe_engine_receive__drops_a_frame_cut_short)
 static const struct unit_fixture with_rails = {rails_set_up, rails_stop};
 
 /**
- * A CONNECT ends a life of the connection while the owner defers. The copied message in flight is
- * reported as lost once the owner is back.
+ * A CONNECT restarts the connection while callbacks are deferred. The copied message in flight is
+ * reported as lost once deferral ends.
  */
 TEST_WITH(with_rails, elsewhere__a_copied_message_is_lost_while_the_owner_defers)
 {
@@ -484,7 +484,7 @@ TEST_WITH(with_rails, elsewhere__time_does_not_go_back)
     struct rawe_engine *owner = &rails.host[1].nic[0].engine;
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
     unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
-    /* In the receiving round, a callback sends at a time that it has read itself. */
+    /* During a receive round, a callback reads the clock again and sends at that later time. */
     uint64_t later_ns = rails.now_ns + 30 * UNIT_US;
     owner->now_ns = later_ns;
     unit_send_copy(conn, 3, 100);
@@ -508,7 +508,7 @@ static void count_probes(struct net_frame *frame, unsigned rail)
     probes += rail == 1 && frame->header.type == RAWE_FRAME_PROBE;
 }
 
-/** Start with a host 1 that knows only one of host 0's interfaces. */
+/** Start both hosts; host 1 knows only one of host 0's interfaces. */
 static void set_up_late(void)
 {
     rails_init();
@@ -534,7 +534,7 @@ static uint64_t dropped(unsigned rail)
 
 static const struct unit_fixture with_unknown = {set_up_late, rails_stop};
 
-/** Frames that do not show where the peer is cause no PROBE. */
+/** Only PROBEs from an unknown source are reported to the owner, which refuses the route here. */
 TEST_WITH(with_unknown, rawe_engine_receive__nothing_by_a_route_that_is_refused)
 {
     struct rawe_conn *conn = connect_lane();
@@ -570,7 +570,7 @@ TEST_WITH(with_batches, rawe_engine_place__by_any_route_of_the_peer_and_no_other
     unit_fill(source, sizeof(source), 3);
     assert_true(
         rawe_handle_register(handles, memory, sizeof(memory), &index, &key, RAWE_ACCESS_WRITE));
-    unit_send_put(conn, &first, source, sizeof(source), index, key, 0); /* batches pass */
+    unit_send_put(conn, &first, source, sizeof(source), index, key, 0); /* validates batches */
     unit_run(&rails.net, 10 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(first.done, 1);
     assert_int_equal(conn->path.batch, RAWE_BATCH_VALID);

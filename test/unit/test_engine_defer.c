@@ -51,7 +51,7 @@ static void set_up(void)
 static uint8_t bound_data[65536];
 static struct unit_send many_sends[6000];
 
-/** Send `count` messages of `len_bytes` in order to node 1, whose owner is away. */
+/** Send `count` ordered messages of `len_bytes` bytes to node 1, whose callbacks are deferred. */
 static void send_in_order(unsigned count, size_t len_bytes)
 {
     unit_connect(&net, RAWE_LANE_BULK);
@@ -89,7 +89,7 @@ static uint64_t sendings(void)
     return counters(0)->frames_sent + counters(0)->frames_resent;
 }
 
-/** Send 1.6 MB to a receiver that keeps only 200 kB and computes for 4 s, twice. */
+/** Send 1.6 MB to a receiver that buffers only 200 kB and computes for 4 s, twice. */
 static void overrun(unsigned batch_frames)
 {
     if (batch_frames != 0) {
@@ -98,7 +98,7 @@ static void overrun(unsigned batch_frames)
     send_in_order(400, 4000);
     for (unsigned i = 0; i < 2; i++) {
         uint64_t before = sendings(), probes = counters(0)->probes_sent;
-        unit_run(&net, 4 * UNIT_S + 5 * UNIT_MS, UNIT_MS); /* no PROBE is due then */
+        unit_run(&net, 4 * UNIT_S + 5 * UNIT_MS, UNIT_MS); /* no PROBE is due at the end */
         assert_int_equal(end(0)->tx.peer_credit, 0);
         assert_true(sendings() - before <= net.config.window_frames);
         assert_true(counters(0)->probes_sent - probes <= 4000 / 50);
@@ -106,7 +106,7 @@ static void overrun(unsigned batch_frames)
         rawe_engine_deliver_deferred(engine(1));
         rawe_engine_flush(engine(1), net.now_ns);
         rawe_engine_defer_begin(engine(1));
-        /* Node 0 is told of the credit without having to probe. */
+        /* Node 1 advertises its new credit without being probed. */
         probes = counters(0)->probes_sent;
         before = counters(1)->frames_received;
         unit_run(&net, 200 * UNIT_US, 50 * UNIT_US);
@@ -138,7 +138,7 @@ static void assert_forgotten(unsigned count)
     }
 }
 
-/** Send messages of one frame and of many to node 1, which finalizes. */
+/** Send one-frame and longer messages to node 1, which is finalizing. */
 static void receive_all_kinds(void)
 {
     unit_fill(data, sizeof(data), 7);
@@ -160,7 +160,7 @@ TEST(rawe_engine_finalizing__messages_are_acknowledged_and_dropped)
             (struct unit_options){.window_frames = 256, .batch_frames = kind == BATCHES ? 16 : 0});
         unit_connect(&net, RAWE_LANE_BULK);
         rawe_engine_finalizing(engine(1));
-        if (kind == AFTER_DEFERRING) { /* the end of deferral changes nothing */
+        if (kind == AFTER_DEFERRING) { /* ending deferral changes nothing */
             rawe_engine_defer_begin(engine(1));
             rawe_engine_defer_end(engine(1));
         }
@@ -180,7 +180,7 @@ TEST(rawe_engine_finalizing__what_was_deferred_is_dropped)
     run(20 * UNIT_MS);
     assert_true(rawe_engine_has_deferred(engine(1)));
     rawe_engine_finalizing(engine(1));
-    assert_int_equal(bundle.done, 1); /* the engine's own memory */
+    assert_int_equal(bundle.done, 1); /* internal sends still complete */
     assert_false(rawe_engine_has_deferred(engine(1)));
     assert_int_equal(engine(1)->deferral->bytes, 0);
     rawe_engine_defer_end(engine(1));
@@ -208,7 +208,7 @@ TEST(rawe_engine_finalizing__transmitted_sends_are_not_reported)
     assert_int_equal(net.node[1].message_count, 1);
     assert_int_equal(transmitted_calls, 0);
     send_messages(unfinished + 1, 2, 30000);
-    unit_close(&net, 0, RAWE_LANE_BULK); /* does not report them, either */
+    unit_close(&net, 0, RAWE_LANE_BULK); /* does not report the sends, either */
     assert_forgotten(3);
 }
 

@@ -21,7 +21,7 @@ static struct {
     uint8_t bytes[PACKET_BYTES + 20];
 } wire;
 
-/** Write a packet as it appears on a wire, from the data handed to the kernel. */
+/** Build a packet as it appears on the wire from the data handed to the kernel. */
 static void write(const uint8_t *destination, uint32_t segment_bytes)
 {
     uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES];
@@ -36,7 +36,7 @@ static void write(const uint8_t *destination, uint32_t segment_bytes)
                      segment_bytes != 0 ? VIRTIO_NET_HDR_GSO_TCPV4 : VIRTIO_NET_HDR_GSO_NONE);
     memcpy(wire.bytes, envelope.packet, sizeof(envelope.packet));
     memset(wire.bytes + sizeof(envelope.packet), 0xC3, DATA_BYTES);
-    /* Like a device (skb_checksum_help), sum all bytes from csum_start on, with the checksum. */
+    /* Like a device (skb_checksum_help), sum all bytes from csum_start on, checksum included. */
     assert_int_equal(envelope.vnet.csum_start, TCP);
     uint8_t *checksum = wire.bytes + TCP + envelope.vnet.csum_offset;
     rawe_put16(checksum,

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of failover: when routes are pinged, left and used again. The peer's responders are fake;
- * connections and their migration are real.
+ * Tests of failover: when routes are pinged, abandoned and used again. The peer's responders are
+ * simulated; connections and their migration are real.
  */
 #include "unit_rails.h"
 
@@ -29,7 +29,7 @@ static unsigned rail_of(const struct rawe_peer *peer)
     return nic->rail;
 }
 
-/** A PING on rail 1 has the peer followed to the answer's address, here its current one. */
+/** If true, a PING on rail 1 makes failover follow the peer to its address (here unchanged). */
 static bool moves;
 
 static void ask(void *context, struct rawe_peer *peer)
@@ -125,7 +125,7 @@ static unsigned asked_in_all(void)
     return asked[0] + asked[1] + asked[2];
 }
 
-/** Remove a rail's peer from the ring of routes, until `join`. */
+/** Remove a rail's peer from the ring of routes until join() adds it again. */
 static void part(unsigned rail)
 {
     rawe_route_remove(&rails_peer(0, rail)->route);
@@ -138,7 +138,7 @@ static void join(unsigned rail)
 
 FIXTURE(set_up, rails_stop);
 
-/** At once, even if a later check is already due. */
+/** A silent route is checked at once, even if a check is already planned for later. */
 TEST(rawe_failover_silent__is_due_at_once)
 {
     silent(1);
@@ -178,8 +178,8 @@ TEST(rawe_failover_heed_carrier__asks_nothing_without_carrier)
     pass(UNIT_S);
     assert_int_equal(asked[1], 0);
     assert_true(rawe_failover_due_ns(&failover) == UINT64_MAX);
-    assert_false(rawe_failover_pending(&failover)); /* and it is not checked */
-    /* PINGs on the other routes do not include it. */
+    assert_false(rawe_failover_pending(&failover)); /* and the route is not checked */
+    /* When the other routes are pinged, rail 1 is not. */
     silent(2);
     pass(1);
     assert_int_equal(asked[0], 1);
@@ -196,7 +196,7 @@ TEST(rawe_failover_heed_carrier__asks_at_once_when_it_is_back)
     pass(1);
     assert_int_equal(asked[1], 1);
     assert_int_equal(asked[0] + asked[2], 0);
-    assert_true(down(1)); /* a plug bounces as it is inserted */
+    assert_true(down(1)); /* the carrier may still bounce */
     pass(200 * UNIT_MS);  /* however long the carrier was lost */
     assert_false(down(1));
     assert_int_equal(used(1), 1);
@@ -223,7 +223,7 @@ TEST(rawe_failover_heed_carrier__leaves_routes_alone_that_are_up)
     silent(1);
     carrier(1, true);
     pass(100 * UNIT_MS);
-    assert_false(rawe_failover_pending(&failover)); /* the answer has ended the doubt */
+    assert_false(rawe_failover_pending(&failover)); /* the answer has cleared the route */
     assert_false(down(1));
     assert_int_equal(asked[1], 1);
     assert_int_equal(said, 0);
@@ -269,14 +269,14 @@ TEST(rawe_failover_check__keeps_news_until_it_may_be_said)
     assert_false(down(1));
     assert_int_equal(said, 1);
     assert_true(rawe_failover_pending(&failover));
-    assert_true(rawe_failover_due_ns(&failover) == UINT64_MAX); /* no thread is woken for it */
+    assert_true(rawe_failover_due_ns(&failover) == UINT64_MAX); /* no thread is woken to report */
     pass(1);
     assert_int_equal(said, 2);
     assert_int_equal(said_last, RAWE_FAILOVER_ANSWERS);
     assert_false(rawe_failover_pending(&failover));
 }
 
-/** A silent route has all routes pinged, and the answer on another may show a new address. */
+/** If a route is silent, all are pinged, and an answer may reveal another route's new address. */
 TEST(rawe_failover_check__a_route_may_be_followed_when_it_is_asked)
 {
     moves = true;
@@ -296,7 +296,7 @@ TEST(rawe_failover_forget__takes_one_of_many)
         silent(rail);
     }
     rawe_failover_forget(&failover, rails_peer(0, 1));
-    rawe_failover_forget(&failover, rails_peer(0, 1)); /* it is no longer there */
+    rawe_failover_forget(&failover, rails_peer(0, 1)); /* already forgotten */
     assert_true(rawe_failover_pending(&failover));
     answers[0] = answers[2] = true;
     pass(200 * UNIT_MS);

@@ -11,7 +11,7 @@
 #define KEYS_MAX (RAWE_FANOUT_KEYS_MAX * RAWE_FANOUT_MEMBERS_MAX)
 #define KEY_OFFSET 4u
 
-/** Interpret the instructions that the program uses, like the kernel; `steps` counts them. */
+/** Run the program as the kernel would, and count the executed instructions in `steps`. */
 static uint32_t run(const struct sock_filter *program, unsigned length, uint32_t key,
                     unsigned *steps)
 {
@@ -110,7 +110,7 @@ TEST(member__has_the_keys_of_its_frames)
     assert_false(rawe_fanout_compatible(&link, &responder));
 }
 
-/** Read the key that the program reads; `packet` begins after the Ethernet header. */
+/** Read the key where the program reads it; `packet` begins after the Ethernet header. */
 static uint32_t key_in(const uint8_t *packet, enum rawe_port_use use)
 {
     const uint8_t *at = packet + rawe_filter_key_offset(use);

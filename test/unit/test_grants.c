@@ -11,16 +11,16 @@
 #define MS 1000000ull
 #define FRAME_BYTES 1500u
 #define LINK_MBPS 25000u
-/** Frames that all peers may have in flight while the link is busy: 100 kB at that rate. */
+/** Frames that all peers together may have in flight while the link is busy: 100 kB. */
 #define BUDGET 66u
 #define RING 480u
 
 static struct rawe_line line;
 static struct rawe_grants grants;
 static struct rawe_grants_member members[100];
-static uint32_t next[100]; /**< number of the member's next frame */
+static uint32_t next[100]; /**< sequence number of the member's next frame */
 static uint64_t now_ns;
-static uint16_t ring_frames; /**< frames of the ring per member */
+static uint16_t ring_frames; /**< ring frames per member */
 
 static void set_up(void)
 {
@@ -58,7 +58,7 @@ static unsigned grant(void)
     return reported;
 }
 
-/** Receive frames from `count` members that have more to send, as if later than the start. */
+/** Receive frames from `count` members that have more to send; end the initial holding back. */
 static void begin(unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -90,7 +90,7 @@ TEST(rawe_grants_credit__no_more_than_the_ring_has)
     assert_int_equal(rawe_grants_credit(&grants, &members[0], 3), 3);
 }
 
-/** Granted frames that cannot be in flight would still count as outstanding, and idle the link. */
+/** Granted frames that exceed the ring would count as outstanding and leave the link idle. */
 TEST(rawe_grants_next__no_more_than_the_ring_has)
 {
     for (uint16_t frames = 1; frames < 5; frames++) {
@@ -114,7 +114,7 @@ TEST(rawe_grants_next__several_share)
         set_up();
         begin(table[i].peers);
         assert_true(grants.waits);
-        assert_int_equal(credit(0), 0); /* nothing is granted before this */
+        assert_int_equal(credit(0), 0); /* nothing has been granted yet */
         assert_int_equal(grant(), table[i].granted);
         assert_int_equal(credit(0), table[i].share);
         assert_true(grants.frames <= BUDGET);
@@ -122,7 +122,7 @@ TEST(rawe_grants_next__several_share)
     }
 }
 
-/** All begin at once: half of the port is kept for frames sent later. */
+/** If all begin at once, half of the port's buffer is kept back for frames sent later. */
 TEST(rawe_grants_next__half_at_first)
 {
     for (unsigned i = 0; i < 50; i++) {
@@ -143,12 +143,12 @@ TEST(rawe_grants_expect__those_that_connect_share)
     for (unsigned i = 0; i < 50; i++) {
         rawe_grants_expect(&grants, &members[i], now_ns);
     }
-    assert_int_equal(credit(0), 0); /* nothing is granted while it is alone */
+    assert_int_equal(credit(0), 0); /* peer 0 was alone: no grant */
     assert_int_equal(credit(1), BUDGET / 2 / 2);
     assert_true(credit(2) >= 6);
     assert_int_equal(credit(49), 0);
     assert_in_range(grants.frames, BUDGET / 2 - 6, BUDGET / 2 + 6);
-    for (unsigned i = 1; i < 3; i++) { /* these had little to send */
+    for (unsigned i = 1; i < 3; i++) { /* peers 1 and 2 had little to send */
         come(i, 1, false);
     }
     assert_true(grant() > 0);
@@ -175,7 +175,7 @@ TEST(rawe_grants_next__by_turns)
     for (unsigned i = 1; i < 50; i++) {
         assert_in_range(got[i], got[0] - 6, got[0] + 6);
     }
-    assert_int_equal(most, 6); /* 3 at first */
+    assert_int_equal(most, 6); /* 3 frames at first */
 }
 
 TEST(rawe_grants_arrived__uses_up_what_was_granted)
@@ -184,7 +184,7 @@ TEST(rawe_grants_arrived__uses_up_what_was_granted)
     grant();
     come(0, 10, true);
     assert_int_equal(credit(0), 23);
-    assert_int_equal(grant(), 0); /* it still has more than half */
+    assert_int_equal(grant(), 0); /* peer 0 still has more than half */
     come(0, 10, true);
     assert_int_equal(grant(), 1);
     assert_int_equal(credit(0), 33);
@@ -197,7 +197,7 @@ TEST(rawe_grants_arrived__what_one_does_not_need_others_get)
     come(0, 1, false);
     assert_int_equal(grants.senders, 49);
     assert_int_equal(grant(), 1);
-    assert_true(credit(0) >= 6); /* it may start again without a request */
+    assert_true(credit(0) >= 6); /* peer 0 may resume without a request */
 }
 
 TEST(rawe_grants_arrived__the_last_one_is_told_that_it_is_alone)
@@ -234,7 +234,7 @@ TEST(rawe_grants_arrived__numbers_wrap)
 
 TEST(rawe_grants_arrived__what_waits_here_may_be_in_flight_too)
 {
-    rawe_grants_arrived(&grants, &members[1], 0, 1, true, 100000, now_ns); /* 312 kB */
+    rawe_grants_arrived(&grants, &members[1], 0, 1, true, 100000, now_ns); /* 312 kB wait */
     next[1]++;
     begin(8);
     assert_int_equal(grant(), 8);
@@ -270,7 +270,7 @@ TEST(rawe_grants_arrived__after_some_time_of_short_waits_less_is_in_flight_again
     }
 }
 
-/** Processes of a host, and peers of each. */
+/** Number of processes on the host, and of peers per process. */
 #define RANKS 16u
 #define PEERS 6u
 static struct rawe_budget_host host;
@@ -300,7 +300,7 @@ static void begin_host(unsigned ranks)
     }
 }
 
-/** Let each process grant what it may. Returns the number of frames granted by all. */
+/** Let each process grant what it may. Returns the total number of frames granted. */
 static uint32_t grant_all(unsigned ranks)
 {
     uint32_t frames = 0;
@@ -369,10 +369,10 @@ TEST(rawe_grants_next__one_that_sends_nothing_loses_its_turns)
     assert_true(credit(0) < RING);
     now_ns += 15 * MS;
     come(0, 33, true);
-    assert_int_equal(grant(), 1); /* it is alone */
+    assert_int_equal(grant(), 1); /* peer 0 is now alone */
     assert_int_equal(grants.senders, 1);
     assert_int_equal(credit(0), RING);
-    come(1, 33, true); /* until it sends again */
+    come(1, 33, true); /* peer 1 sends again */
     assert_int_equal(grants.senders, 2);
 }
 

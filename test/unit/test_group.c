@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of group delivery: the whole, a root's part, and a member's reception from a root.
+ * Tests of group delivery: the whole group, the root's side, and a member's reception.
  */
 #include "group/rawe_group_stream.h"
 
@@ -28,12 +28,12 @@ TEST(rawe_group_send__to_all_members)
         {3, 128, 0, 0, 0, 0, 0, 0},
         {3, 129, 0, 0, 0, 0, 0, 0},
         {3, 4000, 0, 0, 0, 0, 0, 0},
-        /* A gap: at one member, at two, at more. */
+        /* A gap at one member, at two, and at seven. */
         {10, 1280, 3, 2, 1, 1, 1, 2},
         {10, 1280, 3, 1, 1, 2, 2, 2},
         {10, 1280, 3, 1, 1, 7, 7, 7},
         {20, 3000, 3, 1, 12, 12, 1, 1}, /* below the top of the tree */
-        /* Lost: the last frames; all frames, by one member or by all. The STATUS reveals it. */
+        /* The last frames, or all, are lost at one member or at all; a STATUS reveals that. */
         {10, 1280, 8, 2, 1, 1, 1, 2},
         {10, 1280, 0, 10, 1, 1, 1, 10},
         {3, 0, 0, 1, 1, 2, 2, 2},
@@ -45,7 +45,7 @@ TEST(rawe_group_send__to_all_members)
         const unsigned frames =
             wanted->len_bytes == 0 ? 1 : (wanted->len_bytes + 127) / PAYLOAD_BYTES;
         set_up();
-        config.id = i % 2 == 0 ? ID : UINT64_MAX - 4; /* numbers wrap */
+        config.id = i % 2 == 0 ? ID : UINT64_MAX - 4; /* sequence numbers wrap */
         start(wanted->members);
         lose(wanted->from, wanted->count, wanted->low, wanted->high);
         send_bytes(0, wanted->len_bytes);
@@ -97,15 +97,15 @@ TEST(rawe_group_send__in_batches)
         {100, 16, 0, 0, 0, 0, 1, 4, 0, 0},
         {101, 16, 0, 0, 0, 0, 1, 4, 0, 0},
         {1000, 32, 0, 0, 0, 0, 1, 4, 0, 0},
-        {1001, 32, 0, 0, 0, 0, 2, 8, 0, 0},     /* six frames, then five */
-        {1000, 16, 0, 0, 0, 0, 2, 8, 0, 0},     /* at most half of the window */
+        {1001, 32, 0, 0, 0, 0, 2, 8, 0, 0},     /* batches of six and five frames */
+        {1000, 16, 0, 0, 0, 0, 2, 8, 0, 0},     /* a batch is at most half a window */
         {40000, 16, 0, 0, 0, 0, 50, 200, 0, 0}, /* longer than the window */
         {1000, 32, 0, 1, 1, 1, 1, 4, 1, 1},
         {1000, 32, 9, 1, 1, 1, 1, 4, 1, 1},
         {1000, 32, 3, 4, 1, 1, 1, 5, 1, 4},
         {1000, 32, 0, 10, 2, 2, 1, 3, 1, 10},
         {1000, 32, 4, 1, 1, 4, 1, 8, 4, 4},
-        {1050, 32, 8, 3, 3, 3, 2, 8, 1, 3}, /* up to the end, which is short */
+        {1050, 32, 8, 3, 3, 3, 2, 8, 1, 3}, /* up to the short last frame */
     };
     for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
         const bool wraps = i % 2 != 0;
@@ -130,7 +130,7 @@ TEST(rawe_group_send__in_batches)
     }
 }
 
-/** A receiver's room is counted in short batches, not in frames. */
+/** At most RAWE_GROUP_BATCHES_MAX batches are outstanding, however short they are. */
 TEST(rawe_group_send__many_short_batches)
 {
     config.window_frames = 512;
@@ -166,7 +166,7 @@ TEST(rawe_group_send__from_done)
 TEST(rawe_group_send__without_memory)
 {
     start(2);
-    for (int left = 0; left < 3; left++) { /* record of the members, window, frame */
+    for (int left = 0; left < 3; left++) { /* allocations: members, window, frame */
         unit_allocations_left = left;
         const bool taken = try_send(0, 10);
         unit_allocations_left = -1;
@@ -178,7 +178,7 @@ TEST(rawe_group_send__without_memory)
     assert_got(0, 2);
 }
 
-/** A control message lost for lack of memory is replaced when a member asks. */
+/** A control message lost for lack of memory is replaced once the root or a member asks. */
 TEST(rawe_group_ask__heals_what_was_lost)
 {
     static const uint8_t types[] = {RAWE_GROUP_STATUS, RAWE_GROUP_NACK, RAWE_GROUP_REPAIR,
@@ -207,10 +207,10 @@ TEST(rawe_group_ask__whom_it_waits_for_and_the_next)
 {
     start(4);
     rawe_group_ask(&group[2], 1);
-    assert_int_equal(net.wire_count, 2); /* to 1 and 3 */
+    assert_int_equal(net.wire_count, 2); /* to members 1 and 3 */
     assert_int_equal(net.sent[RAWE_GROUP_WAIT], 2);
     rawe_group_ask(&group[2], 3);
-    assert_int_equal(net.sent[RAWE_GROUP_WAIT], 3); /* one peer is both awaited and next */
+    assert_int_equal(net.sent[RAWE_GROUP_WAIT], 3); /* member 3 is both awaited and next */
     arrive();
     assert_int_equal(control_messages(), 3);
     net.absent[0] = net.absent[1] = net.absent[3] = true;
@@ -221,7 +221,7 @@ TEST(rawe_group_ask__whom_it_waits_for_and_the_next)
     assert_int_equal(net.sent[RAWE_GROUP_STATUS], 3);
 }
 
-/** A member that lacks nearly all for over a second learns that the next message is the last. */
+/** If a member misses nearly all frames for over a second, the next message is the last one. */
 TEST(rawe_group_send__the_last_message_where_a_member_is_deaf)
 {
     static const struct {
@@ -270,7 +270,7 @@ TEST(rawe_group_send__no_last_message_where_the_half_is_heard)
     assert_int_equal(group[0].deaf, RAWE_GROUP_ALL);
 }
 
-/** The member requests the same frames again and again, but receives all others. */
+/** Member 2 keeps requesting the same frames but receives all others, so it is not deaf. */
 TEST(rawe_group_send__no_last_message_where_repairs_are_lost)
 {
     start(4);
@@ -289,7 +289,7 @@ TEST(rawe_group_send__no_last_message_where_repairs_are_lost)
     assert_int_equal(group[0].deaf, RAWE_GROUP_ALL);
 }
 
-/** A forged frame, or a forged control message from member `from`, and the drop's counter. */
+/** A forged frame, or a forged control message from member `from`, and the counter of its drop. */
 struct forgery {
     uint32_t from; /**< 0: a frame */
     struct rawe_group_header frame;
@@ -298,7 +298,7 @@ struct forgery {
 };
 
 #define COUNTS(name) .counter = offsetof(struct rawe_group_counters, name)
-/** With 8 bytes of data. */
+/** A forged frame with 8 bytes of data. */
 #define FRAME(flags, member, id, sequence, total_bytes, segment_bytes, name)                \
     {                                                                                       \
         .frame = {flags, member, 8, id, sequence, total_bytes, segment_bytes}, COUNTS(name) \
@@ -324,7 +324,7 @@ struct forgery {
         }                                                                  \
     }
 
-/** The connection identifies the sender of a control message; its content may be false. */
+/** The connection identifies the sender of a control message; the content may be forged. */
 TEST(rawe_group_receive__forgeries_are_counted)
 {
     const uint32_t first = FIRST;
@@ -352,7 +352,7 @@ TEST(rawe_group_receive__forgeries_are_counted)
         CONTROL(1, NACK, 0, first, dropped_decode),
         CONTROL(1, ACK, 3, first, dropped_member),
         CONTROL(3, ACK, 0, first, dropped_member),
-        /* We have sent nothing; we are the root; 2 is not below us in the tree of 1. */
+        /* We have sent no frame; we are the root; member 2 is not below us in member 1's tree. */
         CONTROL(1, ACK, 0, first + 1, dropped_outside),
         {.from = 1,
          .control = {.type = RAWE_GROUP_NACK, .sequence = first, .data_bytes = 1},
@@ -362,7 +362,7 @@ TEST(rawe_group_receive__forgeries_are_counted)
         CONTROL(2, ACK, 1, first, dropped_member),
         CONTROL(2, WAIT, 1, first, dropped_member),
         CONTROL(1, STATUS, 1, first + 17, dropped_outside),
-        /* Not from the root; beyond the window; pieces beyond the end of the frame. */
+        /* REPAIRs not from the root, beyond the window, or with pieces beyond the frame's end. */
         REPAIR(2, 1, first, 8, 0, 8, dropped_member),
         REPAIR(1, 1, first + 16, 8, 0, 8, dropped_outside),
         REPAIR(1, 1, first, 8, 1, 0, dropped_decode),
@@ -384,7 +384,7 @@ TEST(rawe_group_receive__forgeries_are_counted)
     }
 }
 
-/** After an accepted first part, the second claims to belong to another message. */
+/** After a valid first part, a forged second part claims to belong to another message. */
 TEST(rawe_group_receive__a_part_of_another_message)
 {
     const uint32_t first = FIRST;
@@ -397,7 +397,7 @@ TEST(rawe_group_receive__a_part_of_another_message)
     assert_int_equal(counted[0].dropped_fragment, 2);
     assert_int_equal(net.got_bytes[0][1], 8);
     assert_null(group[0].members[1].stream->stored);
-    /* The genuine second part is still accepted. */
+    /* The valid second part is still accepted. */
     forge(0, (struct rawe_group_header){0, 1, 8, ID, first + 1, 16, 0}, data + 8);
     assert_int_equal(net.got_bytes[0][1], 16);
 }
@@ -455,7 +455,7 @@ TEST(rawe_group_next_ns__nothing_to_do_once_all_is_acknowledged)
     assert_int_equal(net.sent[RAWE_GROUP_ACK], 3);
 }
 
-/** After half of all sequence numbers, state from the tree's last use is ignored. */
+/** State from a tree's last use, half of the sequence numbers ago, is ignored. */
 TEST(rawe_group_stream_acked__the_tree_after_a_long_time)
 {
     start(MEMBERS_MAX);
@@ -477,7 +477,7 @@ TEST(rawe_group_stream_acked__the_tree_after_a_long_time)
     assert_int_equal(control_messages(), MEMBERS_MAX - 1);
 }
 
-/** Data is received directly into place only if it is next and no part of it has arrived. */
+/** Data is received directly into place only if its frame is next and no part of it has arrived. */
 TEST(rawe_group_stream_place__of_what_is_next)
 {
     static const struct {
@@ -497,7 +497,7 @@ TEST(rawe_group_stream_place__of_what_is_next)
                                                  .segment_bytes = SEGMENT_BYTES};
         set_up();
         batch(2);
-        /* The STATUS alone creates the stream. */
+        /* All frames are lost; the STATUS alone creates the stream. */
         lose(cases[i].begun ? 2 : 0, 6, 1, 1);
         send_bytes(0, 600);
         arrive();
@@ -512,7 +512,7 @@ TEST(rawe_group_stream_receive__without_memory)
 {
     start(2);
     lose(0, 1, 1, 1);
-    for (int left = 0; left < 4; left++) { /* record of the members, stream, frame, ring */
+    for (int left = 0; left < 4; left++) { /* allocations: members, stream, frame, ring */
         send_bytes(0, PAYLOAD_BYTES);
         unit_allocations_left = left;
         arrive();
@@ -532,7 +532,7 @@ TEST(rawe_group_stream_repair__without_memory)
     send_bytes(0, 1500);
     arrive();
     progress(1, net.now_ns + MS);
-    while (net.wire_count != 3) { /* the NACK arrives, which causes repairs */
+    while (net.wire_count != 3) { /* until the NACK has caused repairs */
         unit_allocations_left = -1;
         arrive_one();
     }

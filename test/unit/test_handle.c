@@ -16,7 +16,7 @@ static struct rawe_handle_table table;
 static uint32_t known_index;
 static uint64_t known_key;
 
-/** Register the first bytes of the memory. */
+/** Register the first `len_bytes` bytes of the memory. */
 static void know(size_t len_bytes, unsigned access)
 {
     assert_true(rawe_handle_register(&table, memory, len_bytes, &known_index, &known_key, access));
@@ -98,7 +98,7 @@ TEST(rawe_handle_register__a_place_has_another_generation_each_time)
     assert_true(rawe_handle_deregister(&table, second, second_key));
 }
 
-/** A window on all memory, from MPI_BOTTOM on. */
+/** Register all memory, starting at MPI_BOTTOM. */
 TEST(rawe_handle_register__memory_from_address_0_on)
 {
     uint32_t index;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_health and rawe_quality: when a route is down, when it is up again, its loss rate,
- * and when that is too high.
+ * Tests of rawe_health (when a route goes down and comes up again) and of rawe_quality (a route's
+ * loss rate, and when that rate is too high).
  */
 #include "routes/rawe_health.h"
 #include "unit_test.h"
@@ -98,7 +98,7 @@ TEST(rawe_health_doubt__of_a_silent_process_is_no_failure)
     run(60000 * MS, false, false);
     assert_int_equal(last, RAWE_HEALTH_NOTHING);
     assert_in_range(asked, 200, 400); /* at growing intervals */
-    run(20 * MS, false, true);        /* perhaps without a PING */
+    run(20 * MS, false, true);        /* may contain no PING */
     run(300 * MS, false, true);
     assert_int_equal(last, RAWE_HEALTH_FAILED);
 }
@@ -160,7 +160,7 @@ TEST(rawe_health_lose__time_in_which_we_did_not_run_makes_no_question_rarer)
     }
 }
 
-/** Return the time from the first answer until the route is used again, after a silence. */
+/** Let the route fail and then answer again. Return the time until it is used again. */
 static uint64_t recovery_ns(void)
 {
     rawe_health_doubt(&health, now_ns);
@@ -186,7 +186,7 @@ TEST(rawe_health_check__one_that_fails_again_soon_answers_for_longer)
     assert_true(recovery_ns() == first_ns);
 }
 
-/** A lossy route still answers some PINGs: it needs many answers in a row, and more each time. */
+/** A lossy route still answers some PINGs, so it must answer many in a row, and more each time. */
 TEST(rawe_health_avoid__asks_for_longer_than_of_a_dead_route)
 {
     rawe_health_avoid(&health, now_ns);
@@ -236,7 +236,7 @@ static void set_up_quality(void)
     rawe_quality_begin(&quality, arrived, lost, now_ns);
 }
 
-/** Carry frames on the route for this time. Returns true if that gives a measurement. */
+/** Let the route carry frames for `time_ns`. Returns true if that completes a measurement. */
 static bool carry(uint32_t more_arrived, uint32_t more_lost, uint64_t time_ns)
 {
     arrived += more_arrived;

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Tests of rawe_helper: its handling of each answer, and that the process does not notice the
- * started program. That is this program again, answering as the request's key says. For the real
+ * started program, which is this program again, answering as the request's key says. For the real
  * helper, see test_socket_helper.c and test/lab/tests/test_privilege.py.
  */
 #define _GNU_SOURCE
@@ -26,9 +26,9 @@
 #include "unit_descriptors.h"
 
 #define SELF "/proc/self/exe"
-/** Holds one byte per started helper that grants four. */
+/** Holds one byte for each started GRANT_FOUR helper. */
 #define STARTED_FILE "/tmp/rawe-test-helper-started-%u"
-/** Exists until the helper that fails has been started. */
+/** Exists until the failing helper of FAIL_FIRST has been started. */
 #define FIRST_FILE "/tmp/rawe-test-helper-first-%u"
 #define PATIENCE_MS 30000
 #define THREADS 8u
@@ -46,7 +46,7 @@ enum conduct {
     ANSWER_SHORT,
     END,
     WAIT,
-    GRANT_FOUR, /**< one after the other, like the real helper */
+    GRANT_FOUR, /**< grants four sockets one by one, like the real helper */
     FAIL_FIRST, /**< a test's first helper ends without an answer, the next one grants */
 };
 
@@ -182,7 +182,7 @@ static struct rawe_helper_request request_for(enum conduct conduct)
     return (struct rawe_helper_request){.version = RAWE_HELPER_VERSION, .key = (uint32_t)conduct};
 }
 
-/** Assert that nothing is granted, for a reason that contains `words`, and nothing stays open. */
+/** Assert that a request is refused with `code` and `words`, and that no descriptor stays open. */
 static void check_refused(const char *path, enum conduct conduct, int timeout_ms, int code,
                           const char *words)
 {
@@ -243,7 +243,7 @@ TEST(ask__one_helper_grants_several)
     assert_int_equal(unlink(file_of(STARTED_FILE, request.ping_key)), 0);
 }
 
-/** Happens when all ranks of a host start at once and the process limit is reached. */
+/** A helper may fail when all ranks of a host start at once and reach the process limit. */
 TEST(open__tries_again_when_a_helper_fails)
 {
     const struct rawe_port_config config = {
@@ -266,7 +266,7 @@ TEST(open__tries_again_when_a_helper_fails)
     rawe_helper_hang_up();
 }
 
-/** The service thread reopens sockets this way: a hanging helper must not block it. */
+/** The service thread reopens sockets with `once` set: a hanging helper must not block it. */
 TEST(open__of_a_caller_that_comes_again_does_not_wait_long)
 {
     const struct rawe_port_config config = {.use = RAWE_PORT_RESPONDER,
@@ -276,7 +276,7 @@ TEST(open__of_a_caller_that_comes_again_does_not_wait_long)
                                             .once = true};
     struct rawe_port_error error;
 
-    alarm(PATIENCE_MS / 1000); /* less than a helper's minute */
+    alarm(PATIENCE_MS / 1000); /* a helper may take a minute */
     assert_int_equal(rawe_helper_open(&config, NULL, 0, &error), -1);
     alarm(0);
 }
@@ -327,7 +327,7 @@ TEST(ask__is_not_noticed_by_the_program)
     struct sigaction before;
     sigset_t mask, mask_after;
 
-    memset(&mask, 0, sizeof mask); /* the C library fills only part of them */
+    memset(&mask, 0, sizeof mask); /* the C library fills only part of a mask */
     memset(&mask_after, 0, sizeof mask_after);
     assert_int_equal(sigaction(SIGCHLD, &count, &before), 0);
     assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &mask), 0);
@@ -342,7 +342,7 @@ TEST(ask__is_not_noticed_by_the_program)
     assert_int_equal(sigaction(SIGCHLD, &before, NULL), 0);
 }
 
-/** The program's own children are left for it to wait for. */
+/** The program's own children remain for the program to wait for. */
 TEST(ask__leaves_other_children_alone)
 {
     int status;
@@ -397,7 +397,7 @@ TEST(ask__from_many_threads_at_once)
     }
 }
 
-/** OpenMP and Fortran programs use this much, at the expense of each thread's stack. */
+/** OpenMP and Fortran programs use this much, which shrinks each thread's stack. */
 static __thread char thread_local_storage[100 << 10];
 
 struct asking {

@@ -13,7 +13,7 @@
 #include "../../opal/mca/btl/rawe/linux/sys/rawe_interface.h"
 #include "unit_test.h"
 
-/** Indices of the made-up host's interfaces, also used as kernel indices. */
+/** Indices of the simulated host's interfaces, also used as kernel indices. */
 enum { LO, ETH0, ETH1, ETH2, BOND0, BR0, VETH7, IB0, COUNT };
 
 static struct rawe_interface host[COUNT];
@@ -79,7 +79,7 @@ static void expect_unknown(const char *include, const char *exclude, const char 
         }
         seen |= 1u << host[i].index;
     }
-    /* None was lost or duplicated. */
+    /* No interface was lost or duplicated. */
     assert_int_equal(seen, (1u << COUNT) - 1);
     assert_string_equal(chosen, names);
     assert_string_equal(unknown, unknown_entry);
@@ -112,7 +112,7 @@ TEST(rawe_interface_classify__by_kind_and_membership)
         {"eth0", "veth", "", true, true, false},
         {"eth0", "veth", "", false, false, false},
         {"eth0", "macvlan", "", false, false, false},
-        /* A member carries no traffic of its own, except a VRF's. */
+        /* A bridge's member carries no traffic of its own, but a VRF's member does. */
         {"eth0", "", "bridge", true, true, true},
         {"eth0", "", "vrf", true, false, false},
     };
@@ -155,7 +155,7 @@ TEST(rawe_interface_select__patterns_choose_what_works)
     expect("b*", NULL, "bond0 br0");
     set_up();
     expect("*", NULL, "eth0 bond0 br0 veth7");
-    /* The pattern matches an interface, so it is known, but none of them works. */
+    /* The pattern matches ib0, so it is not reported as unknown, but ib0 does not work. */
     expect("ib*", NULL, "");
     expect("eth0*", NULL, "eth0");
 }
@@ -297,7 +297,7 @@ TEST(rawe_interface_is_back__under_another_index_only)
     now.up = false;
     assert_false(rawe_interface_is_back(&lost, &now));
     now.up = true;
-    now.mac[5] = 2; /* peers would not reach it */
+    now.mac[5] = 2; /* peers still use the old MAC */
     assert_false(rawe_interface_is_back(&lost, &now));
     now.mac[5] = 1;
     strcpy(now.name, "eth2");
@@ -324,7 +324,7 @@ int __wrap_socket(int domain, int type, int protocol)
     return __real_socket(domain, type, protocol);
 }
 
-/** rawe_carrier_fn: the first call fails, as without descriptors; so do the next two sockets. */
+/** rawe_carrier_fn: fail the first call, as if out of descriptors, and refuse two more sockets. */
 static bool changed(void *context, const struct rawe_interface *interface)
 {
     unsigned *calls = context;

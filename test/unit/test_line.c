@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of core/pull/rawe_line.c against a made-up line.
+ * Tests of core/pull/rawe_line.c on a simulated line.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -94,7 +94,7 @@ TEST(rawe_line_arrived__without_losses_it_is_not_slow)
     assert_int_equal(rawe_line_mbps(&line), 10000);
 }
 
-/** If the limits fit the port, frames are lost elsewhere. */
+/** A limit within the port's buffer overfills no port, so the losses must occur elsewhere. */
 TEST(rawe_line_arrived__losses_elsewhere_do_not_make_it_slow)
 {
     deliver(200, 300, 20, false);

@@ -56,7 +56,7 @@ static bool asked(uint64_t now_ns)
     return rawe_liveness_asked(&liveness, now_ns);
 }
 
-/** Let the peer be silent from NOW on, and probe it then and every 100 ms until `until_ns`. */
+/** Let the peer be silent from NOW on, and probe it every 100 ms from then until `until_ns`. */
 static void silent_until(uint64_t until_ns)
 {
     assert_int_equal(expire(NOW, false, 0), RAWE_LIVENESS_ASK);
@@ -150,7 +150,7 @@ TEST(rawe_liveness_expire__deferring_does_not_count)
         assert_int_equal(expire(now_ns, true, 900 * MS), RAWE_LIVENESS_ASK);
         (void)asked(now_ns);
     }
-    assert_int_equal(expire(now_ns, false, S), RAWE_LIVENESS_ASK); /* continues where it stopped */
+    assert_int_equal(expire(now_ns, false, S), RAWE_LIVENESS_ASK); /* resumes where it stopped */
 }
 
 TEST(rawe_liveness_expire__no_peer_is_given_up_while_deferring)
@@ -217,7 +217,7 @@ TEST(rawe_liveness_probe_sent__without_memory_it_is_not_remembered)
     assert_null(liveness.probes);
 }
 
-/** Processes' clocks differ by a few nanoseconds, or by more. */
+/** Processes whose clocks differ by a few nanoseconds or more probe at well spread times. */
 TEST(rawe_liveness_spread__over_half_of_the_interval)
 {
     static const uint64_t apart_ns[] = {1, 7, 1000};
@@ -244,7 +244,7 @@ TEST(rawe_liveness_asked__plans_the_next_question)
     assert_false(asked(NOW + 2 * MS));
     assert_true(liveness.probe_deadline_ns == NOW + 6 * MS);
     assert_int_equal(liveness.probes_unanswered, 2);
-    assert_int_equal(liveness.probe_number, 0); /* sending the probe is the caller's part */
+    assert_int_equal(liveness.probe_number, 0); /* the caller sends the probe */
 }
 
 TEST(rawe_liveness_asked__doubt_begins_with_the_third)

@@ -67,8 +67,8 @@ static struct {
     uint64_t due_ns;
 } late[4096];
 static unsigned late_count;
-static uint64_t late_ns;    /**< their extra delay */
-static unsigned late_every; /**< one data frame in this many; 0: none */
+static uint64_t late_ns;    /**< extra delay of the longer path */
+static unsigned late_every; /**< one data frame in this many is late; 0: none */
 static unsigned seen;
 static bool lose_one; /**< lose the next data frame */
 
@@ -95,7 +95,7 @@ static void tear_down(void)
     unit_tear_down();
 }
 
-/** Send frames on the wire over one of the paths, and advance the clock by 20 us. */
+/** Carry the frames on the wire over the short or the long path for 20 us. */
 static void step(void)
 {
     unsigned count = net_queue_count(&net.queue);
@@ -130,7 +130,7 @@ static void step(void)
     }
 }
 
-/** Make PUT after PUT for `duration_ns`. Returns the number of retransmitted frames. */
+/** Repeat a PUT for `duration_ns`. Returns the number of retransmitted frames. */
 static uint64_t resent_in(uint64_t duration_ns)
 {
     uint64_t before = net.node[0].engine.counters.frames_resent;
@@ -157,7 +157,7 @@ FIXTURE(set_up, tear_down);
 
 TEST(rawe_conn_detect_losses__two_ways_of_different_length)
 {
-    assert_true(resent_in(100 * UNIT_MS) > 0); /* it has to learn the delay */
+    assert_true(resent_in(100 * UNIT_MS) > 0); /* the sender has to learn the delay */
     assert_int_equal(resent_in(500 * UNIT_MS), 0);
     finish_late();
 }
@@ -212,7 +212,7 @@ TEST(rawe_reorder_window_ns__a_pause_is_no_round_trip)
 {
     struct rawe_reorder reorder;
     rawe_reorder_init(&reorder);
-    rawe_rtt_sample(&rtt, 60 * UNIT_S); /* the first sample: the peer was stopped */
+    rawe_rtt_sample(&rtt, 60 * UNIT_S); /* the first sample, from a stopped peer */
     reorder.steps = 20;
     assert_in_range(rawe_reorder_window_ns(&reorder, 50 * UNIT_US, &rtt), 1 * UNIT_MS,
                     11 * UNIT_MS);

@@ -20,8 +20,8 @@
 
 static struct rawe_service *service;
 static struct rawe_monitor *monitor;
-static char name[NAME_BYTES]; /**< of its socket, without the leading 0 */
-static unsigned described;    /**< number of calls; atomic */
+static char name[NAME_BYTES]; /**< of the monitor's socket, without the leading 0 */
+static unsigned described;    /**< number of calls of describe(); atomic */
 
 static char *describe(void *context)
 {
@@ -42,7 +42,7 @@ static char *list_sockets(void)
     return text;
 }
 
-/** Find `name` as a tool would, ignoring the sockets of other jobs, which are in `before`. */
+/** Find `name` as a tool would, ignoring other jobs' sockets, which `before` lists. */
 static void find_name(const char *before)
 {
     char *now = list_sockets(), *line = now;

@@ -70,7 +70,7 @@ TEST(net_batch_cut__merged_again)
         assert_true(net_batch_header(frame, frame_bytes, &header));
         assert_int_equal(header.sequence, 100 + i);
         assert_true(net_batch_joins(merged, len_bytes, first_bytes, frame, frame_bytes));
-        frame[RAWE_ETH_HEADER_BYTES + 8] ^= 1; /* another acknowledgement */
+        frame[RAWE_ETH_HEADER_BYTES + 8] ^= 1; /* a different acknowledgement */
         assert_false(net_batch_joins(merged, len_bytes, first_bytes, frame, frame_bytes));
         frame[RAWE_ETH_HEADER_BYTES + 8] ^= 1;
         len_bytes = net_batch_join(merged, len_bytes, frame, frame_bytes);

@@ -115,7 +115,7 @@ TEST(abandon__those_to_one_peer_whose_requests_have_gone)
         assert_true(rawe_operation_enter(&table, &operations[i]));
     }
     operations[1].peer_port++;                                   /* to another peer */
-    operations[2].request.send.total_bytes = RAWE_REQUEST_BYTES; /* none of it in a frame */
+    operations[2].request.send.total_bytes = RAWE_REQUEST_BYTES; /* not framed yet */
     operations[3].request.send.total_bytes = RAWE_REQUEST_BYTES;
     operations[3].request.send.framed_bytes = RAWE_REQUEST_BYTES;
     rawe_operation_abandon(&table, PEER_KEY, PEER_PORT, RAWE_LANE_EXPRESS, &list);
