@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Engines of a network in memory: see net_engine.h.
+ * Engines of the in-memory network: see net_engine.h.
  */
 #include "net_engine.h"
 
@@ -135,7 +135,7 @@ bool net_receive(struct rawe_engine *engine, const uint8_t *bytes, uint32_t len_
         return false;
     }
     uint32_t data_bytes = len_bytes - NET_BATCH_HEAD_BYTES;
-    /* In memory of exactly its length, for sanitizers. */
+    /* The header is in memory of exactly its length, so that sanitizers see reads beyond it. */
     uint8_t *head = net_new(RAWE_BATCH_HEADER_BYTES);
     memcpy(head, bytes + RAWE_ETH_HEADER_BYTES, RAWE_BATCH_HEADER_BYTES);
     uint8_t *place =

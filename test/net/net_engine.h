@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The engine of a process in the in-memory network: its identity, how others reach it, its start
- * and end.
+ * The engine of a process in the in-memory network: its identity, its address for others, its
+ * start and its end.
  */
 #ifndef NET_ENGINE_H
 #define NET_ENGINE_H
@@ -18,7 +18,7 @@ typedef bool net_transmit_batch(void *context, const struct rawe_frame *packet,
 struct rawe_engine_config net_component_config(void);
 /** Fill in the identity of process `index`: vpid, MAC address, port, key. */
 void net_identify(struct rawe_engine_config *config, uint32_t index);
-/** Return the address of process `index` for its peers. The caller adds the local settings. */
+/** Return the address at which peers reach process `index`. The caller adds the local settings. */
 struct rawe_peer_config net_peer_config(uint32_t index);
 /** Return the index of the process with this MAC address. */
 uint32_t net_index_of(const uint8_t *mac);
@@ -35,12 +35,12 @@ void net_engine_use_batches(struct rawe_engine *engine, uint32_t bytes_max,
 struct rawe_conn *net_engine_open(struct rawe_engine *engine, struct rawe_route *route,
                                   uint32_t index, unsigned lane, void *owner);
 /**
- * Receive a packet. Returns true if it is a batch whose data went directly into place, because the
- * engine knew where it belongs.
+ * Receive a packet. Returns true if it is a batch whose data was received directly into place,
+ * because the engine knew its destination.
  */
 bool net_receive(struct rawe_engine *engine, const uint8_t *bytes, uint32_t len_bytes,
                  uint64_t now_ns);
-/** Free an engine whose connections are closed, and check that all pools are full again. */
+/** Free an engine whose connections are closed, and check that all pools have their memory back. */
 void net_engine_stop(struct rawe_engine *engine);
 
 #endif

@@ -79,7 +79,7 @@ static struct rawe_fragment describe(const struct rawe_conn *victim,
         fragment.id = victim->rx.reassembly.next + (uint32_t)(int8_t)(forgery->place >> 24);
         fragment.offset &= 0xFFFF;
         if (has(forgery, NET_FORGE_EDGE)) {
-            fragment.total_bytes = (uint32_t)fragment.offset + fragment.data_bytes; /* its end */
+            fragment.total_bytes = (uint32_t)fragment.offset + fragment.data_bytes; /* the last */
         }
     }
     return fragment;
@@ -122,7 +122,7 @@ static size_t forge_slice(const struct net_forgery *forgery, uint8_t *out)
     return RAWE_SLICE_BYTES + data_bytes;
 }
 
-/** Write a CONNECT of the connection's peer, or of a similar one. */
+/** Write a CONNECT from the connection's peer, or from a similar peer. */
 static size_t forge_identity(const struct rawe_conn *victim, const struct net_forgery *forgery,
                              uint8_t *out)
 {
@@ -163,7 +163,7 @@ static size_t forge_sack(const struct net_forgery *forgery, uint8_t *out)
 
     net_content_fill(out, forgery->place, 0, len_bytes);
     for (size_t i = 0; has(forgery, NET_FORGE_EDGE) && i < len_bytes; i++) {
-        out[i] &= (uint8_t)(out[i] >> 4); /* few bits */
+        out[i] &= (uint8_t)(out[i] >> 4); /* set only a few bits */
     }
     return len_bytes;
 }
@@ -203,7 +203,7 @@ static size_t forge_payload(const struct rawe_conn *victim, const struct net_mem
 }
 
 /**
- * Write a packet with a batch header and some frames of a batch, perhaps all. Returns its length.
+ * Write a packet with a batch header and some or all frames of a batch. Returns its length.
  */
 static uint32_t forge_batch(const struct rawe_conn *victim, const struct net_memory *memory,
                             const struct net_forgery *forgery, const struct rawe_header *header,
@@ -302,7 +302,7 @@ static void set_checksum(uint8_t *bytes, uint32_t len_bytes)
     }
 }
 
-/** A field, by its offset after the Ethernet header. */
+/** A field, given by its offset after the Ethernet header and its length. */
 struct field {
     uint8_t offset, bytes;
     bool relative; /**< `value` is added, not set */

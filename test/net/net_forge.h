@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Frames that no receiver should believe, from attackers with and without knowledge of keys, ports,
- * connection ids and numbers. Choices determine their content.
+ * Frames that no receiver should believe, from attackers who may or may not know keys, ports,
+ * connection ids and sequence numbers. A struct net_forgery determines a frame's content.
  */
 #ifndef NET_FORGE_H
 #define NET_FORGE_H
@@ -15,19 +15,19 @@
 /** The wrong property of a forgery, in addition to its numbers. */
 enum net_deceit {
     NET_DECEIT_NONE,
-    NET_DECEIT_UNKNOWN_PEER, /**< key or port is not the victim's: it must change nothing */
+    NET_DECEIT_UNKNOWN_PEER, /**< wrong key or port: the victim must ignore the frame */
     NET_DECEIT_CONNECTION,   /**< another connection id */
     NET_DECEIT_VPID,         /**< another process */
-    NET_DECEIT_KEY,          /**< of another process */
+    NET_DECEIT_KEY,          /**< key of another process */
     NET_DECEIT_PORT,
     NET_DECEIT_NOISE,  /**< the payload is arbitrary */
     NET_DECEIT_LENGTH, /**< a fragment's length differs from its header's */
-    NET_DECEIT_HANDLE, /**< of other memory */
+    NET_DECEIT_HANDLE, /**< handle of other memory */
     NET_DECEIT_TOTAL,  /**< a message of about the maximum length */
     NET_DECEITS
 };
 
-/** All choices; each bit has a meaning for some kind of frame. */
+/** The properties of a forged frame; each bit has a meaning for some kind of frame. */
 struct net_forgery {
     uint16_t what;    /**< type 4 | kind of fragment 3 | flags, NET_FORGE_... 9 */
     uint32_t numbers; /**< sequence 16 | acknowledgement 16: distance from the expected ones */
@@ -48,8 +48,8 @@ struct net_memory {
 };
 
 /**
- * Write a frame with a valid header and hostile fields to `out`; it seems to come from the peer of
- * the victim's connection. Returns its length.
+ * Write a frame with a valid header and hostile fields to `out`, as if from the peer of the
+ * victim's connection. Returns its length.
  */
 uint32_t net_forge(const struct rawe_conn *victim, const struct net_memory *memory,
                    const struct net_forgery *forgery, uint8_t *out);
@@ -57,7 +57,7 @@ uint32_t net_forge(const struct rawe_conn *victim, const struct net_memory *memo
 /** Number of changes that net_forge_change knows (of a field, of data, a cut), and the cut's. */
 #define NET_FORGE_CHANGES 25u
 #define NET_FORGE_CUT 23u
-/** Change a frame and correct its checksum. Returns its length, which may be shorter. */
+/** Change a frame and correct its checksum. Returns the new length, which may be shorter. */
 uint32_t net_forge_change(uint8_t *bytes, uint32_t len_bytes, unsigned change, uint32_t value,
                           uint32_t more);
 

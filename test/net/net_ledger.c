@@ -92,8 +92,8 @@ static bool can_be_copied(const struct net_message *message)
 
 /**
  * Return true if a completed message must have been delivered. This holds even if connections were
- * closed meanwhile. But a receiver that has died or that defers messages may have received and lost
- * it.
+ * closed meanwhile. But a receiver that has died or defers messages may have lost a message that it
+ * had received.
  */
 static bool must_be_delivered(const struct net_message *message)
 {
@@ -198,7 +198,7 @@ static struct net_message *find(struct net_ledger *ledger, const struct net_rout
         /* Skip messages that the engine has not accepted yet, even with equal bytes. */
         if (!message->delivered && message->turn != 0 && is_for(route, message) &&
             is_exact(message, tag, data, len_bytes)) {
-            /* Among several with the same few bytes, prefer one that cannot have been lost. */
+            /* Among several messages with equal bytes, prefer one that cannot have been lost. */
             found = message;
             if (!message->excused) {
                 break;
@@ -268,7 +268,7 @@ static bool is_overtaken(const struct net_message *message, const struct net_mes
            same_process(message->from, by->from) && same_process(message->to, by->to);
 }
 
-/** Check the number of overtaken messages, over all interfaces and lanes. */
+/** Check how many messages were overtaken, over all interfaces and lanes. */
 static void check_overtaken(const struct net_ledger *ledger, const struct net_message *by)
 {
     uint32_t count = 0;

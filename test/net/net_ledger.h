@@ -3,15 +3,15 @@
  *
  * The ledger of an in-memory network: the state of every message and PUT, and checks that each
  * event is allowed. Data must arrive exactly once, unchanged, at the process and on the lane it was
- * sent to, and in order where order is kept. A send may complete only once its data has arrived or
- * was copied. Delivery is excused only if one end was closed or has died.
+ * sent to, and in order if the messages are ordered. A send may complete only once its data has
+ * arrived or was copied. Delivery is excused only if one end was closed or has died.
  */
 #ifndef NET_LEDGER_H
 #define NET_LEDGER_H
 
 #include "net_message.h"
 
-/** Messages from this length on begin with their number; shorter ones are found by content. */
+/** Messages from this length on begin with their number; shorter messages are found by content. */
 #define NET_NUMBERED_BYTES 4u
 
 struct net_ledger {
@@ -19,11 +19,11 @@ struct net_ledger {
     uint32_t count, room;
     uint32_t first_unsettled; /**< all before this one are settled */
     uint32_t open;            /**< incomplete sends of living processes */
-    uint32_t held; /**< sends complete for living processes, with their memory still in use */
+    uint32_t held;        /**< completed sends of living processes whose memory is still in use */
     uint32_t undelivered; /**< messages that must arrive */
     uint64_t deliveries;
     bool lying;  /**< frames are forged: anything may be acknowledged and delivered */
-    bool absent; /**< programs leave MPI at times: deferred messages may be lost */
+    bool absent; /**< programs may compute outside MPI: deferred messages may be lost */
     /** Called when a send is complete; `early`: its memory is still in use. */
     void (*ended)(struct net_message *message, enum rawe_status status, bool early);
 };
@@ -32,7 +32,7 @@ struct net_ledger {
 struct net_route {
     struct net_process from, to;
     unsigned lane;
-    uint32_t *next_in_order; /**< earlier messages may no longer arrive on it */
+    uint32_t *next_in_order; /**< messages before this number may no longer arrive */
 };
 
 /** Enter a message of known length; the ledger gives it a number and content. */
@@ -47,12 +47,12 @@ void net_ledger_submit(struct net_ledger *ledger, struct net_message *message, u
 void net_ledger_withdraw(struct net_message *message);
 /** Excuse the loss of a message, which still may not arrive twice. */
 void net_ledger_excuse(struct net_message *message);
-/** Find the message that is delivered, and record it. Returns NULL for a forged one. */
+/** Find the message being delivered, and record its delivery. Returns NULL for a forged message. */
 struct net_message *net_ledger_deliver(struct net_ledger *ledger, const struct net_route *route,
                                        uint8_t tag, const uint8_t *data, size_t len_bytes);
 /**
  * Excuse the loss of messages in flight in both directions of a route that its receiver closes.
- * `drained`: everything it sent was acknowledged, and so must have arrived.
+ * `drained`: everything the receiver sent was acknowledged, so it must have arrived.
  */
 void net_ledger_closed(struct net_ledger *ledger, const struct net_route *route,
                        const struct rawe_peer *peer, bool drained);
@@ -60,7 +60,7 @@ void net_ledger_closed(struct net_ledger *ledger, const struct net_route *route,
 void net_ledger_died(struct net_ledger *ledger, struct net_process process);
 /**
  * Record that a process is about to finalize. Messages to it may be lost, and it gets no
- * completions for its own. These must still arrive, unless the receiver finalizes as well.
+ * completions for its own messages, which must still arrive unless the receiver finalizes as well.
  */
 void net_ledger_finalizes(struct net_ledger *ledger, struct net_process process);
 /** Check that all required messages of a finalizing process have arrived before it leaves. */

@@ -10,7 +10,7 @@
 #include "net_harness.h"
 #include "routes/rawe_balance.h"
 
-/** Guard bytes after the room for a whole message, which nothing may write. */
+/** Guard bytes after the memory for a whole message; nothing may write to them. */
 #define GUARD_BYTES 8u
 
 #define POISON 0xDBu
@@ -115,7 +115,7 @@ static void spoil_own(struct net_message *message)
 }
 
 /**
- * Check that all of an early complete message was sent: its sender may make no progress for long.
+ * Check that a message completed early was sent entirely: its sender may make no progress for long.
  */
 static void check_transmitted(const struct net_message *message)
 {
@@ -188,7 +188,7 @@ static void put_done(struct rawe_operation *operation, enum rawe_status status)
     end(message, status, false);
 }
 
-/** Record the turn of a message that was just accepted; a copied one got the newest number. */
+/** Record the turn of a message that was just accepted; a copied message got the newest number. */
 static void note_turn(struct net_message *message)
 {
     const struct rawe_order *order = message->peer->route.order;

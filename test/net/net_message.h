@@ -12,19 +12,19 @@
 
 struct net_ledger;
 
-/** A process; `life` counts its incarnations: one that dies has a successor. */
+/** A process; `life` counts its incarnations: a process that dies has a successor. */
 struct net_process {
     uint32_t index, life;
 };
 
 struct net_message {
-    struct rawe_message out;         /**< must be first: the peer object gets it */
+    struct rawe_message out;         /**< must be first: passed to the peer object */
     struct rawe_operation operation; /**< passed to the peer object for a PUT */
     struct rawe_peer *peer;          /**< peer object that sends it; NULL: none yet */
-    uint32_t number;                 /**< in the ledger */
+    uint32_t number;                 /**< number in the ledger */
     uint32_t len_bytes;
     uint64_t content_seed;
-    uint64_t content_offset; /**< of its first byte */
+    uint64_t content_offset; /**< content offset of its first byte */
     bool completed;
     bool held; /**< completed early: its own memory is still in use */
     /** Called when it is complete; `early`: `released` will follow. */
@@ -44,7 +44,7 @@ struct net_message {
     uint8_t lane;
     bool put;
     bool submitted, delivered;
-    bool may_overtake; /**< on its lane: it may fit a frame and is unordered */
+    bool may_overtake; /**< on its lane, because it is unordered and may fit a frame */
     bool excused;      /**< may be lost */
     bool orphaned;     /**< its sender died before it was complete and released */
 };
@@ -67,7 +67,7 @@ bool net_message_copy(struct net_message *message, struct rawe_peer *peer);
 enum rawe_peer_result net_message_send(struct net_message *message, struct rawe_peer *peer);
 /** Handle the result of net_message_send: call `ended` if the message is complete. */
 void net_message_conclude(struct net_message *message, enum rawe_peer_result result);
-/** Send a one-piece message as data of PUT `operation`. Returns false if out of memory. */
+/** Send a one-piece message as the data of PUT `operation`. Returns false if out of memory. */
 bool net_message_put(struct net_message *message, struct rawe_peer *peer, bool spreads);
 /** Free the memory of a message that will not be sent, or whose sender has died. */
 void net_message_drop(struct net_message *message);

@@ -78,7 +78,7 @@ uint32_t net_frame_forge(uint8_t *out, const struct rawe_engine *victim, const u
     return (uint32_t)rawe_frame_seal(out, header);
 }
 
-/** Check that a packet decodes to itself and respects the limits of engine and link. */
+/** Check that a batch is valid and respects the limits of engine and link. */
 static void check_batch(const struct rawe_engine *engine, const struct net_batch *batch)
 {
     const struct rawe_engine_config *config = &engine->config;

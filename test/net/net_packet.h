@@ -5,7 +5,7 @@
  * the invariants of every frame are checked. The harness decides which bytes are delivered,
  * and when.
  *
- * A packet with a batch header has the EtherType of IPv4, as above the link, and no IPv4 header.
+ * A packet with a batch header has the EtherType of IPv4 but, as above the link, no IPv4 header.
  */
 #ifndef NET_PACKET_H
 #define NET_PACKET_H
@@ -28,27 +28,27 @@ struct net_batch {
     uint32_t segment_bytes; /**< data per frame except the last; 0: a single frame */
 };
 
-/** Write a frame that the engine sends, of view->len_bytes, to `out`. */
+/** Write a frame that the engine sends to `out`: view->len_bytes bytes. */
 void net_frame_linearize(const struct rawe_engine *engine, const struct rawe_frame *view,
                          uint8_t *out, struct rawe_header *header);
 
 /** Write an Ethernet header. */
 void net_frame_address(uint8_t *out, const uint8_t *destination, const uint8_t *source);
 /**
- * Complete a frame of a sender that knows the victim's port and key: payload and the fields of
- * `header` are given. Returns its length.
+ * Complete a frame from a sender that knows the victim's port and key, given the payload and
+ * `header`. Returns the frame's length.
  */
 uint32_t net_frame_forge(uint8_t *out, const struct rawe_engine *victim, const uint8_t *source,
                          struct rawe_header *header);
 
-/** Write a batch that the engine sends, of packet->len_bytes, to `out`. */
+/** Write a batch that the engine sends to `out`: packet->len_bytes bytes. */
 struct net_batch net_batch_linearize(const struct rawe_engine *engine,
                                      const struct rawe_frame *packet, uint32_t segment_bytes,
                                      uint8_t *out);
 
 /**
- * Write only the headers of a batch, NET_BATCH_HEAD_BYTES; its data stays in the sender's memory.
- * Such a batch is only for net_batch_frames, net_batch_frame_bytes and net_batch_cut_head.
+ * Write only the NET_BATCH_HEAD_BYTES of a batch's headers; its data stays in the sender's memory.
+ * Pass the result only to net_batch_frames, net_batch_frame_bytes and net_batch_cut_head.
  */
 struct net_batch net_batch_describe(const struct rawe_engine *engine,
                                     const struct rawe_frame *packet, uint32_t segment_bytes,
@@ -65,11 +65,11 @@ uint32_t net_batch_frame_bytes(const struct net_batch *batch, uint32_t index);
 void net_batch_cut(const struct net_batch *batch, uint32_t index, uint8_t *out);
 /** Write only the headers of frame `index`. */
 void net_batch_cut_head(const struct net_batch *batch, uint32_t index, uint8_t *head);
-/** Decode the header of a packet of one frame. Returns false if it is invalid. */
+/** Decode the header of a one-frame packet. Returns false if the header is invalid. */
 bool net_batch_header(const uint8_t *bytes, uint32_t len_bytes, struct rawe_header *header);
-/** Write TCP's checksum into a packet of one frame, like the sending device. */
+/** Write the TCP checksum into a one-frame packet, as the sending device does. */
 void net_batch_sum(uint8_t *bytes, uint32_t len_bytes);
-/** Return true if TCP's checksum is right, for packets that neither NIC nor kernel verified. */
+/** Return true if the TCP checksum is right, for packets that neither NIC nor kernel verified. */
 bool net_batch_sum_right(const uint8_t *bytes, uint32_t len_bytes);
 /**
  * Return true if GRO would merge `frame` into the preceding packet of `len_bytes`, whose first
@@ -77,7 +77,7 @@ bool net_batch_sum_right(const uint8_t *bytes, uint32_t len_bytes);
  */
 bool net_batch_joins(const uint8_t *packet, uint32_t len_bytes, uint32_t first_bytes,
                      const uint8_t *frame, uint32_t frame_bytes);
-/** Append a frame to a packet whose memory has room for both. Returns the new length. */
+/** Append a frame to a packet, whose memory must have room for it. Returns the new length. */
 uint32_t net_batch_join(uint8_t *packet, uint32_t len_bytes, const uint8_t *frame,
                         uint32_t frame_bytes);
 

@@ -39,7 +39,7 @@ void net_frame_free(struct net_frame *frame)
     }
 }
 
-/** Put a frame, with its bytes and header, on the link. */
+/** Put a frame on the link. Its bytes and header must be set. */
 static void put(const struct net_link *link, struct net_frame *frame)
 {
     frame->from = link->engine->config.vpid;

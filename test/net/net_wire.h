@@ -28,7 +28,7 @@ void net_frame_free(struct net_frame *frame);
 /** An engine's output; must be the first member of the engine's context. */
 struct net_link {
     struct rawe_engine *engine; /**< the sender */
-    unsigned *room;             /**< frames until it is full; UINT_MAX: unlimited */
+    unsigned *room;             /**< frames until the link is full; UINT_MAX: unlimited */
     unsigned *batch_number;     /**< counts batches of all links */
     /** Takes ownership of a frame. */
     void (*put)(void *context, struct net_frame *frame);
@@ -51,7 +51,7 @@ void net_queue_clear(struct net_queue *queue);
 unsigned net_queue_count(const struct net_queue *queue);
 /**
  * Merge frames as GRO would, beginning with the first, and receive them as one packet; `placed` is
- * set if its data went directly into place. Returns the number of merged frames.
+ * set if the data was received directly into place. Returns the number of merged frames.
  */
 unsigned net_frames_receive(struct rawe_engine *engine, struct net_frame *const *frames,
                             unsigned count, uint64_t now_ns, bool *placed);

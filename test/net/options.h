@@ -21,7 +21,7 @@ struct option_row {
     const char *help;  /**< lines; NULL: hidden */
     option_read_fn *read;
     void *to;
-    double least, most; /**< of numbers */
+    double least, most; /**< range of numbers */
     const char *want;   /**< describes valid values; NULL: a number from least to most */
 };
 
@@ -36,8 +36,8 @@ const char *option_whole(const struct option_row *row, const char *value, const 
                          uint64_t *number);
 
 /**
- * Read a command line of options. --help shows `head` and the options, has `tail` print the rest,
- * and ends the program; an error prints a message and ends it with status 2.
+ * Read a command line of options. --help prints `head` and the options, calls `tail` to print
+ * the rest, and ends the program; an error prints a message and ends it with status 2.
  */
 void options_read(int argc, char **argv, const char *head, const struct option_row *rows,
                   size_t count, void (*tail)(void));

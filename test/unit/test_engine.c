@@ -558,7 +558,7 @@ static void set_up_batches(void)
 
 static const struct unit_fixture with_batches = {set_up_batches, rails_stop};
 
-/** Data is placed before its frame is checked, but not for unknown sources, which may have keys. */
+/** Data is placed before its frame is verified, but not if its unknown source may have the key. */
 TEST_WITH(with_batches, rawe_engine_place__by_any_route_of_the_peer_and_no_other)
 {
     static uint8_t source[30000], memory[sizeof(source)];

@@ -25,7 +25,7 @@ static void set_up(void)
     last = RAWE_HEALTH_NOTHING;
 }
 
-/** Check every 10 ms; `answers`, `others`: PINGs here, on others, are answered after 1 ms. */
+/** Check every 10 ms. If `answers` (`others`), this route (the others) answers PINGs after 1 ms. */
 static void run(uint64_t duration_ns, bool answers, bool others)
 {
     last = RAWE_HEALTH_NOTHING;

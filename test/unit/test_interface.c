@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of choosing interfaces: classification and selection on a made-up host, and notification of
- * changes on the real one.
+ * Tests of choosing interfaces: classification and selection on a simulated host, and notification
+ * of changes on the real one.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static void set_up(void)
     memcpy(host[BOND0].mac, host[ETH1].mac, 6);
 }
 
-/** Select interfaces; assert that those named come first, in order, and which entry is unknown. */
+/** Select interfaces. Assert that `names` come first, in order, and which entry is unknown. */
 static void expect_unknown(const char *include, const char *exclude, const char *names,
                            const char *unknown_entry)
 {

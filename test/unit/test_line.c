@@ -30,7 +30,7 @@ static void set_up(void)
 
 FIXTURE(set_up, NULL);
 
-/** Receive frames at a rate for some time, one in `every` a retransmission; 0: none. */
+/** Receive frames at a rate for some time, one in `every` of them a retransmission; 0: none. */
 static void deliver(uint32_t mbps, uint64_t ms, unsigned every, bool overfull)
 {
     const uint64_t end_ns = now_ns + ms * MS;
@@ -66,7 +66,7 @@ TEST(rawe_line_arrived__a_line_that_delivers_more_is_faster)
     assert_rate(25000);
 }
 
-/** The frames had waited for a processor, or in a device. */
+/** Frames that have waited for a processor, or in a device, may arrive faster than on the line. */
 TEST(rawe_line_arrived__a_burst_shows_no_rate)
 {
     deliver(200, 20, 8, true);
@@ -85,12 +85,12 @@ TEST(rawe_line_arrived__a_line_that_loses_frames_is_as_slow_as_it_delivers)
     assert_rate(200);
 }
 
-/** A low rate without losses: all frames in flight were lost, or some senders send little. */
+/** A low rate without losses may mean that all frames were lost, or that senders send little. */
 TEST(rawe_line_arrived__without_losses_it_is_not_slow)
 {
     deliver(200, 300, 0, true);
     assert_int_equal(rawe_line_mbps(&line), 10000);
-    deliver(200, 300, 100, true); /* the loss rate of chance */
+    deliver(200, 300, 100, true); /* so few are lost by chance */
     assert_int_equal(rawe_line_mbps(&line), 10000);
 }
 
@@ -103,18 +103,18 @@ TEST(rawe_line_arrived__losses_elsewhere_do_not_make_it_slow)
     assert_int_equal(rawe_line_mbps(&line), 10000);
 }
 
-/** Senders send little, and frames are lost by chance. */
+/** Senders send little, so the line looks slow, and some frames are lost by chance. */
 TEST(rawe_line_arrived__probation_fails_if_losses_go_on)
 {
     deliver(2000, 10, 20, true);
     assert_rate(2000);
     deliver(2000, 20, 20, false);
     assert_int_equal(rawe_line_mbps(&line), 10000);
-    deliver(2000, 100, 20, true); /* these losses are now known */
+    deliver(2000, 100, 20, true); /* these losses are known by now */
     assert_int_equal(rawe_line_mbps(&line), 10000);
 }
 
-/** The line needed more in flight than the port holds, as with processes that answer slowly. */
+/** The line needs more data in flight than the port holds, because processes answer slowly. */
 TEST(rawe_line_arrived__probation_fails_if_less_arrives)
 {
     deliver(4000, 5, 20, true);
@@ -137,13 +137,13 @@ TEST(rawe_line_arrived__higher_rates_are_tried)
     assert_rate(200);
     deliver(200, 400, 0, false); /* 32 MiB have arrived */
     assert_rate(225);
-    deliver(200, 100, 20, true); /* the rate was too high */
+    deliver(200, 100, 20, true); /* the tried rate was too high */
     assert_rate(200);
     deliver(200, 120000, 0, false);
     assert_int_equal(rawe_line_mbps(&line), 10000);
 }
 
-/** A pause, in which nothing is delivered, does not count in a rate. */
+/** A pause without deliveries does not count in the measured rate. */
 TEST(rawe_line_arrived__pauses_do_not_make_it_slow)
 {
     deliver(200, 30, 8, true);

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the in-memory network (test/net): cutting and merging batches, and forged frames. That
- * it notices an engine that breaks a rule is shown by planted bugs (test/sim/planted).
+ * Tests of the in-memory network (test/net): cutting and merging batches, and forged frames.
+ * Planted bugs (test/sim/planted) show that the network notices an engine that breaks a rule.
  */
 #include <stdbool.h>
 #include <stdlib.h>

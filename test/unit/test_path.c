@@ -14,7 +14,7 @@ static struct rawe_path_search search;
 static struct rawe_path paths[8];
 static uint64_t now_ns;
 
-/** Begin a search with one path of this MTU, about which nothing else is known. */
+/** Begin a search of one path, of which only the MTU is known. */
 static void begin_one(uint32_t mtu_bytes)
 {
     paths[0] = (struct rawe_path){.mtu_bytes = mtu_bytes};
@@ -160,13 +160,13 @@ TEST(search__sizes_below_one_that_passed_are_not_asked)
     now_ns = search.wake_ns;
     assert_int_equal(pass(mtus, 32), 6);
     assert_int_equal(mtus[5], 4074);
-    /* A late answer counts. */
+    /* A late answer still counts. */
     rawe_path_search_answered(&search, 0, 9000);
     assert_false(rawe_path_search_advance(&search, now_ns));
     assert_int_equal(paths[0].mtu_passed_bytes, 9000);
 }
 
-/** A resumed job has the time it had left before it was suspended, minus 50 ms. */
+/** A suspended job resumes with the search time that it had left, less 50 ms. */
 TEST(search__an_own_pause_is_no_silence)
 {
     uint32_t mtus[4];

@@ -160,7 +160,7 @@ TEST_WITH(unconnected, rawe_peer_give_up__tells_the_peer)
     assert_int_equal(waits->completed, 1);
     assert_int_equal(waits->status, RAWE_STATUS_FAILED);
     net.node[0].conn[RAWE_LANE_BULK] = peer.conn[RAWE_LANE_BULK];
-    unit_settle(&net); /* its notice arrives, and is not believed yet */
+    unit_settle(&net); /* node 0's notice arrives but is not believed yet */
     assert_int_equal(net.node[1].given_up_calls, 0);
     unit_open(&net, 1, RAWE_LANE_BULK);
     struct unit_send send[RAWE_LANES] = {{.done = 0}};
@@ -176,7 +176,7 @@ TEST_WITH(unconnected, rawe_peer_give_up__tells_the_peer)
     assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_FAILED);
 }
 
-/** The caller need not set `internal`, which may hold anything: rawe_peer_send clears it. */
+/** The caller need not initialize `internal`: rawe_peer_send clears it. */
 TEST(rawe_peer_send__not_reported_by_a_process_that_finalizes)
 {
     struct sent *message = unit_peer_make(5000, 0, false);
@@ -197,7 +197,7 @@ static void send_successive(unsigned count, uint64_t interval_ns)
     }
 }
 
-/** Begin a streak. The first messages only start its time. */
+/** Begin a streak. The first messages only start its clock. */
 static void begin_streak(void)
 {
     send_successive(RAWE_PEER_STREAK_MESSAGES + 1, UNIT_US);
@@ -224,7 +224,7 @@ TEST(streak__not_while_nothing_is_in_flight)
     for (unsigned i = 0; i < 3 * RAWE_PEER_STREAK_MESSAGES; i++) {
         unit_peer_send(FRAME_BYTES, true);
         unit_peer_finish();
-        peer.streak_since_ns = net.now_ns; /* as if no time passed */
+        peer.streak_since_ns = net.now_ns; /* as if no time had passed */
     }
     assert_false(peer.streak);
     assert_int_equal(unit_peer_frames(RAWE_LANE_BULK), 0);
@@ -306,14 +306,14 @@ TEST(streak__begins_with_a_message_that_was_to_be_copied)
     assert_int_equal(unit_peer_send_copy(COPIED_BYTES), RAWE_STATUS_BUSY);
     assert_true(peer.streak);
     unsigned express = unit_peer_frames(RAWE_LANE_EXPRESS);
-    unit_peer_send(COPIED_BYTES, true); /* as a caller then does */
+    unit_peer_send(COPIED_BYTES, true); /* as a caller does after BUSY */
     assert_true(peer.streak);
     assert_int_equal(unit_peer_frames(RAWE_LANE_EXPRESS), express);
     unit_peer_finish();
     unit_peer_assert_delivered(0, COPIED_BYTES);
 }
 
-/** Host 0 opens the express lane of each rail. */
+/** Open the express lane of each rail at host 0. */
 static void connect_all(void)
 {
     for (unsigned rail = 0; rail < RAILS; rail++) {
@@ -322,7 +322,7 @@ static void connect_all(void)
     unit_settle(&rails.net);
 }
 
-/** A message gets through on each connection, in both directions. */
+/** Assert that a message gets through on each connection in both directions. */
 static void assert_works(void)
 {
     for (unsigned host = 0; host < 2; host++) {
@@ -346,7 +346,7 @@ static void assert_carries(uint32_t first_bytes, uint32_t second_bytes, uint32_t
     assert_int_equal(rails_conn(0, 2, RAWE_LANE_EXPRESS)->path.payload_max_bytes, third_bytes);
 }
 
-/** Connections that moved to the route would stall there: they learn the limit only from it. */
+/** Connections that have moved to a route must learn its new limit, or they would stall there. */
 TEST_WITH(with_rails, rawe_peer_set_payload_max__of_all_that_use_the_route)
 {
     connect_all();
@@ -376,7 +376,7 @@ static uint32_t source_index;
 static uint64_t source_key;
 static struct rawe_peer other;
 static struct get {
-    struct rawe_operation operation; /* first */
+    struct rawe_operation operation; /* must be first: cast back from it */
     unsigned done;
     enum rawe_status status;
 } gets[GETS];
@@ -405,7 +405,7 @@ static struct get *begin_with(struct rawe_peer *from, uint64_t len_bytes,
                                       .handle_key = source_key,
                                       .len_bytes = len_bytes,
                                       .local = target,
-                                      .status = RAWE_STATUS_FAILED, /* from an earlier use */
+                                      .status = RAWE_STATUS_FAILED, /* left from an earlier use */
                                       .refusal = RAWE_REFUSAL_UNKNOWN,
                                       .kind = RAWE_FRAGMENT_GET}};
     assert_true(rawe_balance_operate(from, &get->operation));
@@ -456,13 +456,13 @@ static void tear_down_other(void)
 
 static const struct unit_fixture with_other = {set_up_other, tear_down_other};
 
-/** The link is busy from now on. */
+/** Keep the link busy from now on. */
 static void use_link(void)
 {
     peer.engine->pull.gets.limit->used_ns = UINT64_MAX / 2;
 }
 
-/** Start two GETs from the other peer, which exceed the limit, and one from this peer. */
+/** Start two GETs from the other peer, which together exceed the limit, and one from this peer. */
 static struct get *begin_behind_others(void)
 {
     begin(&other, GET_BYTES);
@@ -479,7 +479,7 @@ TEST_WITH(with_other, rawe_peer_operate__may_be_done_before_it_returns)
     assert_int_equal(begin_with(&peer, GET_BYTES, overwrite)->status, RAWE_STATUS_FAILED);
 }
 
-/** After a refusal, the caller need not wait for completion. */
+/** A refused operation gets no completion. */
 TEST_WITH(with_other, rawe_peer_operate__without_memory_for_the_connection)
 {
     const struct rawe_peer_config config = unit_peer_config();
@@ -487,7 +487,7 @@ TEST_WITH(with_other, rawe_peer_operate__without_memory_for_the_connection)
     struct rawe_peer third;
     rawe_peer_init(&third, peer.engine, &config);
     begin(&other, GET_BYTES);
-    begin(&other, GET_BYTES); /* so that a further GET would wait */
+    begin(&other, GET_BYTES); /* now a further GET would wait */
     unit_allocations_left = 0;
     assert_false(rawe_peer_operate(&third, &operation));
     unit_allocations_left = -1;
@@ -516,7 +516,7 @@ TEST_WITH(with_other, rawe_peer_operate__waits_for_other_processes)
     use_link();
     unit_run(&net, patience_ns / 2, 10 * UNIT_US);
     assert_int_equal(get->operation.asked_bytes, 0);
-    /* Another 1000 bytes are outstanding: no turn before these are old. */
+    /* The other process requests 1000 more bytes: our turn comes only once these are old. */
     rawe_budget_take_off(&process, 1000);
     rawe_budget_asked(&process, 1000, net.now_ns);
     unit_run(&net, patience_ns * 3 / 4, 10 * UNIT_US);
@@ -575,7 +575,7 @@ TEST_WITH(with_other, rawe_peer_begin_waiting__a_piece_that_finds_no_room_waits_
     assert_int_equal(get->status, RAWE_STATUS_DONE);
 }
 
-/** No caller is told, but the pieces' memory is freed, which the leak sanitizer checks. */
+/** No completion is reported, but the pieces' memory is freed, which the leak sanitizer checks. */
 TEST_WITH(with_other, rawe_peer_close__while_the_process_finalizes)
 {
     begin_behind_others();

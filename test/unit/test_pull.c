@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of core/pull/rawe_pull.c: which long GET may request how much. Peers are only names here.
+ * Tests of core/pull/rawe_pull.c: which long GETs may request how much. Peers are dummies here.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 #define MS 1000000ull
 #define GET_BYTES 200000u
-/** A quarter of the 100 kB limit, but at least this. */
+/** Length of a piece: the minimum, because a quarter of the 100 kB limit is less. */
 #define PIECE_BYTES 32768u
 
 static struct rawe_operation_table table;
@@ -55,7 +55,7 @@ static struct rawe_operation *make(unsigned peer, uint64_t len_bytes)
     return get;
 }
 
-/** A GET has requested all of its data. */
+/** Make a GET that has requested all of its data. */
 static struct rawe_operation *request(unsigned peer, uint64_t len_bytes)
 {
     struct rawe_operation *get = make(peer, len_bytes);
@@ -108,10 +108,10 @@ TEST(rawe_pull_may_begin__gets_to_one_peer_only)
         bool may;
     } cases[] = {
         {100000, GET_BYTES, 0, true},  /* the same peer */
-        {100000, GET_BYTES, 1, false}, /* another */
+        {100000, GET_BYTES, 1, false}, /* another peer */
         {100000, 4095, 1, true},       /* another peer, but a short GET */
         {100000, 4096, 1, false},      /* another peer, and just long enough */
-        {100000, 1u << 22, 0, false},  /* the most that one peer may have outstanding */
+        {100000, 1u << 22, 0, false},  /* one peer's maximum is outstanding */
         {0, GET_BYTES, 1, true},       /* no limit */
     };
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -126,7 +126,7 @@ TEST(rawe_pull_may_begin__not_before_those_that_wait)
 {
     wait(0, GET_BYTES);
     assert_false(may_get(0));
-    assert_true(rawe_pull_may_begin(&pull, make(0, 4095), now_ns)); /* short: need not wait */
+    assert_true(rawe_pull_may_begin(&pull, make(0, 4095), now_ns)); /* short GETs need not wait */
 }
 
 TEST(rawe_pull_next__all_of_a_single_peer)
@@ -145,7 +145,7 @@ TEST(rawe_pull_next__pieces_of_several)
     } cases[] = {
         {GET_BYTES, PIECE_BYTES},
         {PIECE_BYTES * 3 / 2, PIECE_BYTES},
-        {PIECE_BYTES * 3 / 2 - 1, PIECE_BYTES * 3 / 2 - 1}, /* leaves no short rest */
+        {PIECE_BYTES * 3 / 2 - 1, PIECE_BYTES * 3 / 2 - 1}, /* includes a short remainder */
         {4096, 4096},
     };
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

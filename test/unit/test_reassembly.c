@@ -45,7 +45,7 @@ static enum rawe_reassembly_result add(uint32_t number, uint32_t offset, uint16_
     return rawe_reassembly_add(&reassembly, &pool, &fragment);
 }
 
-/** Assert that the next message in order is complete and is this one. */
+/** Assert that the next message in order is complete and has this number and length. */
 static void assert_taken(uint32_t number, uint32_t total_bytes)
 {
     struct rawe_partial *whole = rawe_reassembly_take(&reassembly);
@@ -70,7 +70,7 @@ TEST(rawe_buffer_pool_init__a_buffer_holds_at_least_a_link)
     rawe_buffer_pool_init(&tiny, 1, 1);
     void *buffer = rawe_buffer_take(&tiny);
     assert_non_null(buffer);
-    rawe_buffer_give(&tiny, buffer); /* writes a pointer: the address sanitizer watches */
+    rawe_buffer_give(&tiny, buffer); /* writes a pointer, which the address sanitizer checks */
     rawe_buffer_pool_free(&tiny);
     assert_int_equal(tiny.allocated, 0);
 }
@@ -86,12 +86,12 @@ TEST(rawe_buffer_take_urgent__beyond_the_limit)
     assert_non_null(buffers[8]);
     assert_int_equal(pool.allocated, 9);
     assert_null(rawe_buffer_take(&pool));
-    /* Freed first, so that others cannot use the memory meant for urgent ones. */
+    /* A buffer beyond the limit is freed at once, so that only urgent requests exceed the limit. */
     rawe_buffer_give(&pool, buffers[3]);
     assert_int_equal(pool.allocated, 8);
     assert_null(rawe_buffer_take(&pool));
     rawe_buffer_give(&pool, buffers[8]);
-    assert_ptr_equal(rawe_buffer_take_urgent(&pool), buffers[8]); /* free ones before new ones */
+    assert_ptr_equal(rawe_buffer_take_urgent(&pool), buffers[8]); /* a free buffer comes first */
     assert_int_equal(pool.allocated, 8);
     for (unsigned i = 0; i < 9; i++) {
         if (i != 3) {
@@ -133,7 +133,7 @@ TEST(rawe_reassembly_add__refuses_contradictions)
     assert_taken(0, 1000);
 }
 
-/** Part of a message, not the first one. */
+/** The second part of a message. */
 static const struct rawe_fragment second_part = {
     .kind = RAWE_FRAGMENT_PART, .tag = 9, .data_bytes = 900, .offset = 100, .total_bytes = 1000};
 
@@ -159,7 +159,7 @@ TEST(rawe_reassembly_place__only_of_messages_that_may_be)
     fragment.id = RAWE_REASSEMBLY_MESSAGES;
     assert_null(rawe_reassembly_place(&reassembly, &pool, &fragment));
     assert_int_equal(add(0, 0, 100, 500), RAWE_REASSEMBLY_TAKEN);
-    fragment.id = 0; /* contradicts its first part */
+    fragment.id = 0; /* contradicts message 0's first part */
     assert_null(rawe_reassembly_place(&reassembly, &pool, &fragment));
 }
 
@@ -172,7 +172,7 @@ TEST(rawe_reassembly_clear__gives_all_buffers_back)
     rawe_reassembly_clear(&reassembly, &pool, 0);
     rawe_buffer_pool_free(&pool);
     assert_int_equal(pool.allocated, 0);
-    /* Incomplete messages are forgotten, and numbers start again. */
+    /* Incomplete messages are forgotten, and numbers start at 0 again. */
     assert_int_equal(reassembly.next, 0);
     assert_int_equal(add(0, 500, 500, 1000), RAWE_REASSEMBLY_TAKEN);
 }
@@ -202,7 +202,7 @@ static void tear_down_deferral(void)
     tear_down();
 }
 
-/** Keep a payload of `len_bytes`, each with the value `content`. */
+/** Keep a payload of `len_bytes` bytes, each with the value `content`. */
 static bool keep(unsigned conn, uint8_t content, size_t len_bytes)
 {
     uint8_t payload[100];
@@ -248,7 +248,7 @@ static void assert_oldest_fragmented(unsigned conn, uint32_t number, size_t len_
     assert_int_equal(entry->len_bytes, len_bytes);
     assert_int_equal(entry->tag, number + 100);
     assert_true(entry->fragmented);
-    /* A message keeps its buffer only if it fills most of it. */
+    /* A message keeps its buffer only if it fills at least half of the buffer. */
     assert_int_equal(entry->whole != NULL, len_bytes >= sizeof(message) / 2);
     const uint8_t *content = entry->whole != NULL ? entry->whole->content : entry->payload;
     for (size_t i = 0; i < len_bytes; i++) {

@@ -70,7 +70,7 @@ TEST(rawe_recvwin_reserve__without_memory)
     assert_int_equal(rawe_recvwin_check(&window, 11), RAWE_RECVWIN_NEW);
     unit_allocations_left = 1;
     take(11);
-    take(12); /* uses the same memory */
+    take(12); /* reuses the memory */
 }
 
 TEST(rawe_recvwin_sack__the_largest_block)
@@ -97,7 +97,7 @@ TEST(rawe_recvwin_sack__the_largest_block)
     }
 }
 
-#define FIRST (UINT32_MAX - 1) /* the numbers wrap */
+#define FIRST (UINT32_MAX - 1) /* sequence numbers wrap */
 #define US 1000ull
 #define NOW (1000 * US)
 #define DELAY (50 * US)
@@ -124,7 +124,7 @@ static void assert_nothing_owed(void)
     assert_false(rawe_recvwin_expire(&window, UINT64_MAX));
 }
 
-/** Owe everything that can be owed. */
+/** Make the window owe every kind of acknowledgement. */
 static void owe_everything(void)
 {
     rawe_recvwin_take_in_order(&window, 1);
@@ -241,7 +241,7 @@ TEST(rawe_recvwin_acknowledged__nothing_is_owed)
     owe_everything();
     rawe_recvwin_acknowledged(&window);
     assert_nothing_owed();
-    /* Also with a gap, because the SACK block was sent with it. */
+    /* Nothing is owed for a gap, either: the acknowledgement carried the SACK block. */
     take(FIRST + 9);
     (void)rawe_recvwin_owe(&window, true, CREDIT, DELAY, NOW);
     rawe_recvwin_acknowledged(&window);

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_responder over an in-memory kind of port, which needs no privilege. For tests over
- * packet sockets, see test/lab/link/test_responder.c.
+ * Tests of rawe_responder over an in-memory port, which needs no privilege. For tests over packet
+ * sockets, see test/lab/link/test_responder.c.
  */
 #include <pthread.h>
 #include <string.h>
@@ -19,9 +19,9 @@
 #define PEER_KEY 0x22222222u
 #define PEER_PORT 22u
 
-/** Received frames in order, and a record of sent ones. */
+/** A port with the frames to receive, in order, and a record of the frames sent. */
 static struct memory_port {
-    struct rawe_port port; /**< first */
+    struct rawe_port port; /**< must be first */
     pthread_mutex_t lock;
     uint32_t waiting;
     unsigned first;
@@ -31,7 +31,7 @@ static struct memory_port {
     uint8_t last_to[RAWE_MAC_BYTES], last_from[RAWE_MAC_BYTES];
 } memory = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static uint64_t token = 5; /**< of arriving frames; after a PING is sent, its token */
+static uint64_t token = 5; /**< token of arriving frames; set to that of each PING sent */
 
 static const uint8_t own_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
 static const uint8_t peer_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 2};
@@ -131,7 +131,7 @@ static void tear_down(void)
     rawe_service_stop(service);
 }
 
-/** Append `count` frames of a type from an address, with the lock held. */
+/** Append `count` frames of a type from an address. The caller holds the lock. */
 static void append(const uint8_t mac[RAWE_MAC_BYTES], uint8_t type, unsigned count)
 {
     const struct rawe_header header = {
@@ -259,7 +259,7 @@ static int note_answered(void *context, bool asked)
     return -1;
 }
 
-/** Not all PINGs are answered before a PROBE that arrives behind them. */
+/** A PROBE that arrives behind many PINGs is served before all of them are answered. */
 TEST_WITH(unit_no_fixture, rawe_responder__a_flood_of_pings_delays_no_probe)
 {
     const struct rawe_responder_duty duty = {.service = note_answered};
@@ -294,7 +294,7 @@ int __real_rawe_service_add(struct rawe_service *to, struct rawe_service_source 
 int __wrap_rawe_service_add(struct rawe_service *to, struct rawe_service_source *source,
                             struct rawe_port_error *error);
 
-/** If there is a duty, let the thread call it before the caller goes on. */
+/** Return only once the thread has called the duty, if there is one. */
 int __wrap_rawe_service_add(struct rawe_service *to, struct rawe_service_source *source,
                             struct rawe_port_error *error)
 {
@@ -306,7 +306,7 @@ int __wrap_rawe_service_add(struct rawe_service *to, struct rawe_service_source 
     return status;
 }
 
-/** Peers know the address from an earlier life of MPI, and may send a PROBE at once. */
+/** Peers may know the address from an earlier use of MPI and send a PROBE at once. */
 TEST_WITH(unit_no_fixture, rawe_responder_start__its_duty_may_use_it_from_the_first_call_on)
 {
     const struct rawe_responder_duty duty = {.service = see};

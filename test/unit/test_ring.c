@@ -11,7 +11,7 @@
 #define MIB (1024 * KIB)
 #define GIB (1024 * MIB)
 
-/** Return the ring memory of a module: its own ring, two for bulk, and the responder's. */
+/** Return the memory of all modules' rings: each has its own, two for bulk and the responder's. */
 static uint64_t all_rings(uint64_t ring_bytes, unsigned processes, unsigned links)
 {
     return (ring_bytes + ring_bytes / 4 * 2 + RAWE_RING_RESPONDER_BYTES) * processes * links;
@@ -46,7 +46,7 @@ TEST(share__all_together_have_five_percent)
                 assert_true(all_rings(bytes, processes, 2) <= memory / 20);
             }
             if (bytes > 256 * KIB && bytes < 16 * MIB) {
-                /* ... and use most of it. */
+                /* The rings also use most of that memory. */
                 assert_true(all_rings(bytes, processes, 2) > memory / 20 * 9 / 10);
             }
         }

@@ -15,7 +15,7 @@
 
 static struct rawe_sendqueue queue, other_queue;
 static struct rawe_send sends[SENDS], rests[4];
-static unsigned rests_taken, rests_allowed; /**< rests of split sends */
+static unsigned rests_taken, rests_allowed; /**< remainders of split sends */
 static uint8_t data[1000];
 
 static void set_up(void)
@@ -51,7 +51,7 @@ static void assert_queue(unsigned first, unsigned count, uint64_t bytes)
     assert_ptr_equal(queue.tail, link);
 }
 
-/** Make a fragmented message that is entirely in frames, one of which refers to it. */
+/** Queue a fragmented message and put all of it into frames, one of which refers to it. */
 static struct rawe_send *framed_message(unsigned index)
 {
     assert_true(rawe_sendqueue_may_number(&queue));
@@ -123,7 +123,7 @@ static struct rawe_send *push_put(unsigned index, size_t len_bytes, size_t frame
     return send;
 }
 
-/** Assert that both queues hold this much, all movable, and can be appended to. */
+/** Assert that both queues hold this many bytes, all movable, and can be appended to. */
 static void assert_queues(uint64_t bytes, uint64_t other_bytes)
 {
     const struct rawe_sendqueue *queues[] = {&queue, &other_queue};
@@ -163,7 +163,7 @@ TEST(rawe_sendqueue_move__splits_where_the_rest_begins)
 
 TEST(rawe_sendqueue_move__makes_no_short_parts)
 {
-    /* A part too short to move stays; a rest too short to stay is moved as well. */
+    /* A part too short to move stays; a remainder too short to stay is moved as well. */
     rests_allowed = 4;
     push_put(0, 1000, 0);
     assert_true(rawe_sendqueue_move(&other_queue, &queue, 99, GRAIN_BYTES) == 0);
@@ -418,7 +418,7 @@ TEST(rawe_sendqueue_released__complete_with_the_last_frame)
     send->frames = 2;
     assert_false(rawe_sendqueue_released(&queue, send));
     assert_true(rawe_sendqueue_released(&queue, send));
-    assert_int_equal(queue.messages_open, FIRST_NUMBER); /* it had no number */
+    assert_int_equal(queue.messages_open, FIRST_NUMBER); /* the send had no number */
     assert_true(queue.messages_done == 0);
 }
 

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the send window: frames kept until acknowledged, and which ones count as lost; then with
- * batches, which are entries of several numbers, some of them sent, arrived or lost. Numbers wrap
- * around 2^32 in each test. Last come the pool of frames and the data of their segments.
+ * Tests of the send window: frames kept until acknowledged, and which frames count as lost; then
+ * batches, which are entries with several numbers, some of them sent, arrived or lost. Numbers wrap
+ * around 2^32 in each test. The pool of frames and the data of their segments come last.
  */
 #include <string.h>
 
@@ -19,7 +19,7 @@
 static struct rawe_sendwin window;
 static struct rawe_txframe frames[WINDOW]; /**< frames[i] has number FIRST + i */
 
-/** A fixture: a new window that begins at FIRST. */
+/** Set up a new window that begins at FIRST. */
 static void set_up(void)
 {
     memset(frames, 0, sizeof(frames));
@@ -41,7 +41,7 @@ static void tear_down(void)
     assert_null(window.oldest);
 }
 
-/** Return the frame with a number that is in use. */
+/** Return the entry with a sequence number, which must be in use. */
 static struct rawe_txframe *frame_at(uint32_t sequence)
 {
     struct rawe_txframe *frame = window.oldest;
@@ -53,7 +53,7 @@ static struct rawe_txframe *frame_at(uint32_t sequence)
     return frame;
 }
 
-/** Let the next `count` frames enter; none is sent. */
+/** Enter the next `count` frames without sending them. */
 static void enter(unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -61,7 +61,7 @@ static void enter(unsigned count)
     }
 }
 
-/** Enter frames[index] as a batch of `segments` frames; none is sent. */
+/** Enter frames[index] as a batch of `segments` frames without sending them. */
 static struct rawe_txframe *enter_batch(unsigned index, unsigned segments)
 {
     struct rawe_txframe *batch = &frames[index];
@@ -80,14 +80,14 @@ static void transmit_all(uint64_t sent_ns)
     }
 }
 
-/** Let `count` frames enter and be sent at `sent_ns`. */
+/** Enter `count` frames and send them at `sent_ns`. */
 static void send_frames(unsigned count, uint64_t sent_ns)
 {
     enter(count);
     transmit_all(sent_ns);
 }
 
-/** Return an acknowledgement that is evidence and arrives at `now_ns`. */
+/** Return an acknowledgement that arrives at `now_ns` and counts as evidence of losses. */
 static struct rawe_ack ack_at(uint64_t now_ns)
 {
     return (struct rawe_ack){.evidence = true, .now_ns = now_ns};
@@ -135,7 +135,7 @@ static void assert_counts(unsigned in_flight, unsigned to_transmit, unsigned sac
 }
 
 static unsigned lost_count;           /**< losses found by the last detect() */
-static unsigned lost_indices[WINDOW]; /**< which of `frames` they are, in order */
+static unsigned lost_indices[WINDOW]; /**< indices of the lost frames, in order */
 
 static void note_lost(void *context, const struct rawe_txframe *frame, uint32_t sequence)
 {
@@ -145,7 +145,7 @@ static void note_lost(void *context, const struct rawe_txframe *frame, uint32_t 
     lost_indices[lost_count++] = sequence - FIRST;
 }
 
-/** Find losses; returns true when some are undecided. */
+/** Detect losses. Returns true if it is still undecided whether some frames are lost. */
 static bool detect(uint64_t now_ns)
 {
     lost_count = 0;
@@ -159,7 +159,7 @@ static struct rawe_txframe *send_batch(unsigned index, unsigned segments, uint64
     return batch;
 }
 
-/** Acknowledge all before FIRST + index; returns the number of frames that arrived completely. */
+/** Acknowledge all numbers before FIRST + index. Returns the number of completed entries. */
 static unsigned acknowledge(unsigned index, struct rawe_ack *ack)
 {
     unsigned whole = 0;
@@ -182,7 +182,7 @@ TEST(rawe_sendwin_reset__forgets_the_evidence)
     assert_int_equal(window.next, 1000);
     assert_int_equal(window.transmit_from, 1000);
     assert_false(window.evidence_is_probe);
-    /* A frame sent now with an older time is not overtaken by earlier deliveries. */
+    /* A frame sent after the reset with an older time is not overtaken by earlier deliveries. */
     rawe_sendwin_enter(&window, &frames[5]);
     assert_int_equal(frames[5].sequence, 1000);
     transmit_all(NOW - US);
@@ -195,7 +195,7 @@ TEST(rawe_sendwin_sent__sendings_saturate)
     send_frames(1, NOW);
     assert_int_equal(frames[0].sendings, 1);
     frames[0].sendings = UINT8_MAX - 1;
-    for (unsigned i = 0; i < 2; i++) { /* after 256, it must not look like a frame never sent */
+    for (unsigned i = 0; i < 2; i++) { /* a count that wrapped to 0 would mean never sent */
         window.in_flight--;
         window.to_transmit++;
         frames[0].to_send = 1;
@@ -235,7 +235,7 @@ TEST(rawe_sendwin_acknowledge__no_round_trip_from_a_resent_frame)
     (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
     (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
     assert_int_equal(ack.arrived, 2);
-    assert_true(ack.rtt_ns == 10 * US); /* of the frame before it, which was sent once */
+    assert_true(ack.rtt_ns == 10 * US); /* from the first frame, which was sent once */
     send_frames(1, NOW);
     frames[2].resent = 1;
     ack = ack_at(NOW + 10 * US);
@@ -246,7 +246,7 @@ TEST(rawe_sendwin_acknowledge__no_round_trip_from_a_resent_frame)
 TEST(rawe_sendwin_acknowledge__a_frame_never_sent_says_nothing)
 {
     enter(1);
-    frames[0].first.oldest_ns = NOW; /* of its earlier use */
+    frames[0].first.oldest_ns = NOW; /* left over from an earlier use */
     struct rawe_ack ack = ack_at(NOW + 10 * US);
     assert_ptr_equal(rawe_sendwin_acknowledge(&window, window.una + 1, &ack), &frames[0]);
     assert_true(ack.rtt_ns == 0);
@@ -269,7 +269,7 @@ TEST(rawe_sendwin_sack__stops_at_the_first_number_never_used)
 {
     send_frames(5, NOW);
     uint8_t bitmap[136];
-    memset(bitmap, 0xFF, sizeof(bitmap)); /* longer than a block can be */
+    memset(bitmap, 0xFF, sizeof(bitmap)); /* longer than a SACK block can be */
     struct rawe_ack ack = ack_at(NOW + 10 * US);
     rawe_sendwin_sack(&window, FIRST, bitmap, sizeof(bitmap), &ack);
     assert_int_equal(ack.arrived, 4);
@@ -280,7 +280,7 @@ TEST(rawe_sendwin_sack__of_a_waiting_frame_says_nothing)
 {
     send_frames(3, NOW);
     enter(2);
-    frames[3].first.oldest_ns = NOW + 5 * US; /* of its earlier use */
+    frames[3].first.oldest_ns = NOW + 5 * US; /* left over from an earlier use */
     struct rawe_ack ack = ack_at(NOW + 10 * US);
     sack(1, 4, &ack);
     assert_int_equal(ack.arrived, 2);
@@ -345,7 +345,7 @@ TEST(rawe_sendwin_detect_losses__waits_for_the_reordering_window)
     assert_int_equal(lost_indices[0], 0);
     assert_int_equal(lost_indices[1], 1);
     assert_counts(0, 2, 1);
-    assert_false(detect(NOW + 1000 * US)); /* each is found once */
+    assert_false(detect(NOW + 1000 * US)); /* each loss is found once */
     assert_int_equal(lost_count, 0);
 }
 
@@ -367,7 +367,7 @@ TEST(rawe_sendwin_enter__the_longest_batch)
 }
 
 /**
- * Acknowledged numbers of a batch are free for other frames while the rest is in flight.
+ * A batch's acknowledged numbers are free for other frames while the batch is still in flight.
  */
 TEST(rawe_sendwin_acknowledge__leaves_the_new_owner_of_its_numbers)
 {
@@ -395,7 +395,7 @@ TEST(rawe_sendwin_acknowledge__of_what_is_waiting)
     assert_true(batch->to_send == 0x8);
 }
 
-/** Only segments that were sent once give an RTT sample (Karn). */
+/** Only segments that were sent once give an RTT sample (Karn's algorithm). */
 TEST(rawe_sendwin_acknowledge__of_segments_sent_once_beside_others)
 {
     struct rawe_ack ack = ack_at(NOW + 10 * US);
@@ -414,7 +414,7 @@ TEST(rawe_sendwin_acknowledge__of_segments_sent_once_beside_others)
 
 static struct rawe_txframe_pool pool;
 
-/** Take all frames of a size. Returns their number; they are linked by `next`. */
+/** Take all frames of a size and link them by `next`. Returns their number. */
 static unsigned drain(size_t payload_bytes, struct rawe_txframe **list)
 {
     unsigned count = 0;
@@ -457,7 +457,7 @@ static void seconds(unsigned count)
     }
 }
 
-/** A burst to many slow peers takes memory only for a while. */
+/** Memory taken for a burst to many slow peers is freed after a while. */
 TEST_WITH(with_pool, rawe_txframe_pool_trim__gives_back_what_a_burst_took)
 {
     static const size_t sizes[] = {10, COPY_MAX_BYTES};
@@ -479,7 +479,7 @@ TEST_WITH(with_pool, rawe_txframe_pool_trim__gives_back_what_a_burst_took)
         give_all(most);
         assert_true(pool.allocated >= 5000); /* another burst may follow soon */
         seconds(5);
-        /* Each frame in use holds its slab. */
+        /* Each frame in use keeps its slab allocated. */
         assert_in_range(pool.allocated, 10, 10 * 64);
         give_all(some);
         seconds(5);
@@ -487,7 +487,7 @@ TEST_WITH(with_pool, rawe_txframe_pool_trim__gives_back_what_a_burst_took)
     }
 }
 
-/** One slab of each size is allowed beyond the limit, even after all of that size were freed. */
+/** One slab of each size is allowed beyond the limit, even after all its slabs were freed. */
 TEST_WITH(with_pool, rawe_txframe_pool_trim__a_size_that_was_given_back_is_had_again)
 {
     struct rawe_txframe *small = NULL, *large = NULL;
@@ -594,7 +594,7 @@ TEST_WITH(with_pool, rawe_txframe_take__comes_clean)
     assert_int_equal(frame->external_count, 0);
     assert_int_equal(frame->sendings, 0);
     assert_int_equal(frame->flags, 0);
-    assert_int_equal(frame->segments, 1); /* no batch */
+    assert_int_equal(frame->segments, 1); /* not a batch */
     assert_int_equal(frame->segment_bytes, 0);
     rawe_txframe_give(&pool, frame);
 }
@@ -602,7 +602,7 @@ TEST_WITH(with_pool, rawe_txframe_take__comes_clean)
 TEST_WITH(with_pool, rawe_txframe_in_flight__sent_and_neither_arrived_nor_lost)
 {
     const struct rawe_txframe frame = {
-        .segments = 6, .sent = 0x1F, .arrived = 0x05, .to_send = 0x28, /* lost, and never sent */
+        .segments = 6, .sent = 0x1F, .arrived = 0x05, .to_send = 0x28, /* 3 lost, 5 never sent */
     };
     assert_true(rawe_txframe_in_flight(&frame) == 0x12);
 }
@@ -610,14 +610,14 @@ TEST_WITH(with_pool, rawe_txframe_in_flight__sent_and_neither_arrived_nor_lost)
 TEST_WITH(with_pool, rawe_txframe_sent_ns__of_the_newest_sending)
 {
     struct rawe_txframe frame = {.segments = 4, .first = {10, 20}, .again = {30, 40}};
-    assert_true(rawe_txframe_sent_ns(&frame) == 20); /* in this use nothing was retransmitted */
+    assert_true(rawe_txframe_sent_ns(&frame) == 20); /* nothing was retransmitted in this use */
     frame.resent = 1;
     assert_true(rawe_txframe_sent_ns(&frame) == 40);
     frame.first.newest_ns = 50;
     assert_true(rawe_txframe_sent_ns(&frame) == 50);
 }
 
-/** Assert that exactly the data of each range is found in pieces of these lengths. */
+/** Assert that rawe_bytes_range finds exactly the data of each range of two such pieces. */
 static void check_ranges(size_t first_bytes, size_t second_bytes)
 {
     uint8_t first[8];

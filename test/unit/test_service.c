@@ -21,7 +21,7 @@ struct counter {
     struct rawe_service_source source; /**< must be first */
     unsigned calls;                    /**< atomic */
     unsigned readable_calls;           /**< calls with POLLIN; atomic */
-    int rest_ms;                       /**< its return value */
+    int rest_ms;                       /**< return value of serve() */
     bool reads_nothing;                /**< goes deaf at the first call, without reading */
     int listens;                       /**< descriptor to use from the next call on; -1: none */
 };
@@ -162,7 +162,7 @@ TEST(listen__it_is_served_for_that_descriptor_until_it_listens_no_more)
     __atomic_store_n(&one.listens, ends[0], __ATOMIC_SEQ_CST);
     rawe_service_wake(&one.source, 0);
     await(&one.readable_calls, calls + 1);
-    rawe_service_remove(&one.source); /* the thread does not use it after this */
+    rawe_service_remove(&one.source); /* the thread no longer uses the source */
     pass_a_round(&other);
     rawe_service_remove(&other.source);
 }
@@ -177,21 +177,21 @@ TEST(wake__after_some_time_or_before)
     const unsigned calls = load(&one.calls);
     const uint64_t before_ns = rawe_port_clock_ns();
     rawe_service_wake(&one.source, 50000);
-    rawe_service_wake(&other.source, 1000000000); /* in us: does not delay the other one */
+    rawe_service_wake(&other.source, 1000000000); /* in us; does not delay the first source */
     await(&one.calls, calls + 1);
     assert_true(rawe_port_clock_ns() - before_ns >= 50000000);
     rawe_service_wake(&one.source, 1000000000);
-    rawe_service_wake(&other.source, 500); /* due first, and serves both */
+    rawe_service_wake(&other.source, 500); /* due first: both sources are served */
     await(&one.calls, calls + 2);
     rawe_service_remove(&one.source);
     rawe_service_remove(&other.source);
 }
 
-/** Otherwise the thread would spin on a source that cannot be read yet. */
+/** If it were, the thread would spin on a source that cannot be read yet. */
 TEST(serve__a_deaf_source_is_not_called_for_its_descriptor)
 {
     struct counter deaf = counter_of(ends[0], -1), other = counter_of(-1, -1);
-    /* Read by the thread. */
+    /* The thread reads this field. */
     // cppcheck-suppress unreadVariable
     deaf.reads_nothing = true;
     add(&deaf);
@@ -353,7 +353,7 @@ static void *take_least(void *value)
     return NULL;
 }
 
-/** As take_least, but rawe_service_adjust_share() lowers it, unless that is not permitted. */
+/** As take_least, but let rawe_service_adjust_share() lower the value, if that is permitted. */
 static void *adjust_share(void *value)
 {
     struct rawe_service_share share = {0};
@@ -387,7 +387,7 @@ TEST(adjust_share__of_this_thread_alone_as_far_as_permitted)
 TEST(is_shared__when_others_run_while_the_main_thread_waits)
 {
     assert_false(rawe_service_is_shared(100, 0, 0));
-    assert_false(rawe_service_is_shared(100, 12, 0)); /* may be kernel threads */
+    assert_false(rawe_service_is_shared(100, 12, 0)); /* kernel threads may have run */
     assert_true(rawe_service_is_shared(100, 13, 0));
     assert_false(rawe_service_is_shared(100, 60, 50)); /* the main thread waited for this one */
     assert_true(rawe_service_is_shared(100, 60, 40));

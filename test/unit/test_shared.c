@@ -107,7 +107,7 @@ static bool mount_page(void)
            mount("tmpfs", directory, "tmpfs", 0, "size=4096") == 0;
 }
 
-/** Otherwise the first process to write there would get a SIGBUS. */
+/** A mapping without room would raise SIGBUS in the first process that writes to it. */
 TEST(map__not_where_there_is_no_room)
 {
     enum { REFUSED, MAPPED, NO_MOUNT };
@@ -151,7 +151,7 @@ TEST(receive__what_was_sent)
 /** A refused message leaves no descriptor open. */
 TEST(receive__too_much)
 {
-    const int unused = dup(ends[0]); /* the lowest free one */
+    const int unused = dup(ends[0]); /* the lowest free descriptor */
     union {
         struct cmsghdr header;
         char bytes[CMSG_SPACE(MOST * sizeof(int))];

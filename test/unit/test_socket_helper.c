@@ -160,7 +160,7 @@ TEST(check_request__bulk_alone_has_no_ethertype)
     assert_int_equal(check(&request), RAWE_HELPER_BAD_REQUEST);
 }
 
-/** Sets a bit in each field that this kind of socket does not use. */
+/** Set a bit in each field that a kind of socket does not use. */
 TEST(check_request__refuses_bits_without_meaning)
 {
     const struct rawe_helper_request requests[] = {link_request(), bulk_request(),
@@ -241,7 +241,7 @@ TEST(read_list__each_line_means_what_it_says)
         {RAWE_HELPER_USER_REFUSED, "interface eth1\n"},
         {RAWE_HELPER_USER_REFUSED, "user 4712\ngroup 4711\ninterface eth1\n"},
         {RAWE_HELPER_USER_REFUSED, "user root\ngroup root\ninterface eth1\n"},
-        {RAWE_HELPER_USER_REFUSED, "user 4294972007\ninterface eth1\n"}, /* 4711 with 33 bits */
+        {RAWE_HELPER_USER_REFUSED, "user 4294972007\ninterface eth1\n"}, /* 4711 + 2^32 */
         {RAWE_HELPER_USER_REFUSED, "user nobody-has-this-name\ninterface eth1\n"},
         {RAWE_HELPER_USER_REFUSED, "user *\ninterface eth1\n"},
         {RAWE_HELPER_USER_REFUSED, "# user 4711\ninterface eth1\n"},

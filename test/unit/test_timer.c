@@ -66,7 +66,7 @@ TEST(rawe_timer_arm__beyond_the_wheel)
     uint64_t deadline_ns = 3 * WHEEL_NS + 12345;
     rawe_timer_arm(&wheel, &far.timer, deadline_ns);
     rawe_timer_arm(&wheel, &never.timer, UINT64_MAX);
-    /* Steps below the jump limit, so that the timer is parked and checked again. */
+    /* Advance in steps below the jump limit, so that the timer is parked and checked again. */
     for (uint64_t now_ns = 0; now_ns < deadline_ns; now_ns += 250 * TICK_NS) {
         rawe_timer_wheel_advance(&wheel, now_ns);
         assert_int_equal(far.expired, 0);
@@ -96,10 +96,10 @@ TEST(rawe_timer_wheel_advance__a_callback_arms_again)
     for (uint64_t tick = 0; tick <= 1000; tick++) {
         rawe_timer_wheel_advance(&wheel, tick * TICK_NS);
     }
-    /* A period is ten ticks, plus at most one of rounding. */
+    /* A period is ten ticks, plus at most one for rounding. */
     assert_true(one.expired >= 1000 / 11 && one.expired <= 100);
     assert_int_equal(wheel.armed, 1);
-    /* One advance calls it once, however long: it is rearmed from the current time. */
+    /* A single advance, however long, calls it once: the timer is rearmed from the current time. */
     unsigned before = one.expired;
     rawe_timer_wheel_advance(&wheel, 2000 * TICK_NS);
     assert_int_equal(one.expired, before + 1);
@@ -184,7 +184,7 @@ TEST(wheel__random_operations_match_a_plain_list)
                 rawe_timer_cancel(&wheel, &any->timer);
                 any->model_armed = false;
             } else {
-                /* Mostly small steps, at times a jump over several levels. */
+                /* Mostly take small steps, but sometimes jump over several levels. */
                 now_ns += random_below(8) == 0 ? random_span_ns() : random_below(300 * TICK_NS);
                 rawe_timer_wheel_advance(&wheel, now_ns);
                 uint64_t last = now_ns >> RAWE_TIMER_TICK_SHIFT;

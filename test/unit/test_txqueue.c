@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the limit on bytes in the qdisc, against a made-up one that drains at a fixed rate. Its
- * effect in the kernel needs a socket: see test/lab/link/test_link.c.
+ * Tests of the limit on bytes in the qdisc, here a simulated one that drains at a fixed rate. For
+ * its effect in the kernel, which needs a socket, see test/lab/link/test_link.c.
  */
 #include "linux/packet/rawe_packet.h"
 #include "unit_test.h"
@@ -14,7 +14,7 @@
 #define LONGEST_BYTES (2u * RAWE_BATCH_BYTES_MAX)
 #define LEAST_BYTES 8192u
 
-/** Bytes per microsecond in 1 Gb/s. */
+/** 1 Gb/s in bytes per microsecond. */
 #define GBIT 125u
 
 static struct rawe_txqueue queue;
@@ -83,7 +83,7 @@ TEST(poll__fits_the_rate)
     }
 }
 
-/** No measurement: data accepted between two polls, or a queue that is not full. */
+/** Nothing is measured if data was accepted between two polls, or if the queue is not full. */
 TEST(poll__measures_between_two_polls_with_nothing_taken)
 {
     rawe_txqueue_full(&queue, 200000, now_ns);
@@ -117,7 +117,7 @@ TEST(poll__without_a_rate_an_empty_queue_says_nothing)
     assert_int_equal(queue.limit_bytes, LONGEST_BYTES);
 }
 
-/** The sending process runs 3 ms and pauses 3 ms; the queue should last through the pause. */
+/** The sender runs for 3 ms, then pauses for 3 ms; the queue should last through the pause. */
 TEST(poll__grows_where_it_empties_before_the_caller_is_back)
 {
     offer(GBIT, now_ns + 100 * MS);
@@ -161,5 +161,5 @@ TEST(dropped__for_longer_than_200_ms)
     }
     assert_false(rawe_txqueue_dropped(&queue, now_ns));
     (void)rawe_txqueue_taken(&queue);
-    assert_false(rawe_txqueue_dropped(&queue, now_ns + 300 * MS)); /* none since then */
+    assert_false(rawe_txqueue_dropped(&queue, now_ns + 300 * MS)); /* no drop since then */
 }

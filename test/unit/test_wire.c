@@ -10,7 +10,7 @@
 #include "base/rawe_wire.h"
 #include "unit_test.h"
 
-/** Initializers of a header in which misplaced bytes show; payload_bytes is left out. */
+/** Initializers of a header that reveals misplaced bytes; payload_bytes is left out. */
 #define UNIT_SAMPLE_HEADER                                                                  \
     .type = RAWE_FRAME_BULK, .flags = RAWE_FLAG_ACK_NOW | RAWE_FLAG_RESENT, .port = 0x1234, \
     .key = 0x89ABCDEF, .connection_id = 0xFFF00001, .sequence = 0xFFFFFFFE,                 \
@@ -76,7 +76,7 @@ static uint8_t *unit_exactly(const uint8_t *bytes, size_t len_bytes)
         return rawe_##name_##_decode(to, in, __VA_ARGS__);                                       \
     }
 
-/** Return the length of a packet's header within its first `len_bytes`. */
+/** Return how many of a packet's first `len_bytes` bytes belong to its header. */
 static size_t head_bytes(size_t len_bytes)
 {
     return len_bytes < RAWE_BATCH_HEADER_BYTES ? len_bytes : RAWE_BATCH_HEADER_BYTES;
@@ -95,7 +95,7 @@ enum { STRUCTURE_BYTES_MAX = RAWE_BATCH_HEADER_BYTES, PAYLOAD_BYTES_MAX = 5000 }
 static const struct structure {
     void (*encode)(uint8_t *out, const void *from);
     enum rawe_decode_result (*decode)(void *to, const uint8_t *in, size_t len_bytes);
-    const void *sample; /**< chosen so that misplaced bytes show */
+    const void *sample; /**< chosen to reveal misplaced bytes */
     const char *bytes;  /**< encoding of the sample; in headers, without the version */
     size_t len_bytes;
     size_t payload_bytes; /**< length of the sample's payload */
@@ -367,7 +367,7 @@ TEST(rawe_fragment_decode__segment_must_lie_in_its_message)
     static const struct {
         uint32_t offset, total_bytes;
         bool good;
-    } cases[] = {/* In the last one, offset + length wraps to 7 in 32 bits. */
+    } cases[] = {/* In the last case, offset + length wraps to 7 in 32 bits. */
                  {0, 8, true},
                  {0, 7, false},
                  {1, 8, false},
@@ -448,7 +448,7 @@ TEST(rawe_batch_decode__every_part_of_a_batch)
                 uint32_t data_bytes = end_bytes - packet.at_bytes;
                 uint8_t bytes[RAWE_BATCH_HEADER_BYTES];
                 rawe_batch_encode(bytes, &packet);
-                assert_int_equal(bytes[6] << 8 | bytes[7], first * 1000); /* as TCP counts */
+                assert_int_equal(bytes[6] << 8 | bytes[7], first * 1000); /* as in TCP's number */
                 assert_int_equal(pass(&packet, data_bytes, &decoded), RAWE_DECODE_OK);
                 assert_int_equal(decoded.header.payload_bytes, data_bytes);
                 assert_int_equal(decoded.at_bytes, first * 1000);
@@ -495,7 +495,7 @@ TEST(rawe_batch_decode__kinds_of_fragment)
     }
 }
 
-/** A packet is refused exactly if its frames would be refused one by one. */
+/** A packet is refused if and only if its frames would be refused one by one. */
 TEST(rawe_batch_decode__lengths)
 {
     enum { MOST = RAWE_BATCH_FRAMES_MAX };
@@ -510,7 +510,7 @@ TEST(rawe_batch_decode__lengths)
         {5, 1000, 0, 999, 0},
         {5, 1000, 0, 3001, 0},
         {5, 1000, 0, 5001, 0},
-        /* Inside a frame; beyond the batch; a last frame with a multiple of the segment length. */
+        /* Starts inside a frame or beyond the batch; a last frame longer than a segment. */
         {5, 1000, 1500, 1000, 0},
         {5, 1000, 5000, 1000, 0},
         {5, 1000, 4000, 1001, 0},
@@ -521,7 +521,7 @@ TEST(rawe_batch_decode__lengths)
         {MOST, RAWE_BATCH_BYTES_MAX / MOST, 0, RAWE_BATCH_BYTES_MAX, MOST},
         {1, RAWE_BATCH_BYTES_MAX, 0, RAWE_BATCH_BYTES_MAX, 1},
         {1, RAWE_BATCH_BYTES_MAX, 0, 1, 1},
-        /* The first is longer than a batch may be. */
+        /* The first case exceeds the longest batch. */
         {MOST, 1024, 0, 64 * 1024 - 1, 0},
         {MOST, 1024, 0, 63 * 1024, 63},
         {MOST, 1024, 62 * 1024, 1024, 1},
@@ -585,7 +585,7 @@ TEST(rawe_group_batch_decode__parts)
 {
     static const struct {
         uint32_t at_bytes, data_bytes, sequence, frames;
-        uint8_t flags; /* ASK is the last frame's */
+        uint8_t flags; /* ASK belongs to the last frame */
     } cases[] = {
         {0, SAMPLE_BYTES, 0xFFFFFFFE, 5, RAWE_GROUP_FLAG_ASK},
         {0, 1000, 0xFFFFFFFE, 1, 0},

@@ -166,7 +166,7 @@ static void come(uint32_t to, bool is_batch, const uint8_t *bytes, size_t len_by
         payload = rawe_group_read(&header, bytes, len_bytes, &counted[to]);
     } else if (rawe_group_batch_decode(&header, bytes, len_bytes, payload_bytes) !=
                RAWE_DECODE_OK) {
-        counted[to].dropped_decode++; /* the owner counts it */
+        counted[to].dropped_decode++; /* as the owner does */
         payload = NULL;
     } else {
         uint8_t *where = rawe_group_place(&group[to], &header);

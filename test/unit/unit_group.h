@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Several members of a group on a wire that can lose or delay each frame, for the tests of group
- * delivery. The test sets the time. The wire and the members check every frame by default.
+ * delivery. The test sets the clock. The wire and the members check every frame by default.
  */
 #ifndef UNIT_GROUP_H
 #define UNIT_GROUP_H
@@ -53,9 +53,9 @@ struct group_net {
     bool refuses[MEMBERS_MAX];             /**< the member refuses deliveries for now */
     bool may_wait;                         /**< flag of all messages sent */
     bool batches;                          /**< flag of all messages sent */
-    unsigned packets;                      /**< packets of a batch that members received */
-    uint8_t place[BATCH_BYTES];            /**< each member's place for such packets */
-    bool placed;                           /**< packets are received into `place` */
+    unsigned packets;                      /**< batch packets that members received */
+    uint8_t place[BATCH_BYTES];            /**< memory that receives a batch packet in place */
+    bool placed;                           /**< the current packet was received into `place` */
     unsigned frames;                       /**< multicast frames sent */
     unsigned sent[RAWE_GROUP_CONTROL_END]; /**< control messages by type */
     uint32_t sent_bytes[MEMBERS_MAX];
@@ -68,8 +68,8 @@ struct group_net {
     unsigned sends, done_count;
     /** DATA frames whose first transmission some members lose. */
     uint32_t losing_from, losing_count, losing_low, losing_high;
-    uint8_t losing_type;  /**< control messages of this type are lost, as for lack of memory ... */
-    unsigned losses_left; /**< ... this many times */
+    uint8_t losing_type;  /**< type of control message to lose, as for lack of memory */
+    unsigned losses_left; /**< number of such messages still to lose */
 };
 extern struct group_net net;
 
@@ -102,7 +102,7 @@ void lose(uint32_t from, uint32_t count, uint32_t low, uint32_t high);
 bool try_send(uint32_t root, uint32_t len_bytes);
 /** Send the next piece of data, and assert that it is accepted. */
 void send_bytes(uint32_t root, uint32_t len_bytes);
-/** Start members that share frames. Two frames in flight, ten 10-byte messages per frame. */
+/** Start members that share frames: two frames in flight, ten 10-byte messages per frame. */
 void share(uint32_t members);
 /** Start members that send in batches of up to ten frames of 100 bytes. */
 void batch(uint32_t members);

@@ -50,7 +50,7 @@ static void run(void **state)
 {
     const struct unit_test *test = *state;
     test->run();
-    in_case = NULL; /* it has not failed */
+    in_case = NULL; /* the case has not failed */
 }
 
 int main(int argc, char **argv)

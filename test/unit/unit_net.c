@@ -206,7 +206,7 @@ void unit_stop(struct unit_net *net)
 void unit_restart(struct unit_net *net, unsigned node)
 {
     unsigned room = net->node[node].link_room;
-    net->node[node].link_room = 0; /* it dies without a CLOSE */
+    net->node[node].link_room = 0; /* the node dies without sending CLOSE */
     stop_node(&net->node[node]);
     net->node[node].link_room = room;
     start_node(net, node);
@@ -302,7 +302,7 @@ static bool is_paused(const struct unit_net *net, unsigned end)
     return end < UNIT_NODES && net->node[end].paused;
 }
 
-/** Call a function for each engine that makes progress. */
+/** Call a function for each engine that is not paused. */
 static void for_running(struct unit_net *net, void (*each)(struct rawe_engine *engine, uint64_t ns))
 {
     for (unsigned end = 0; end < net->engine_count; end++) {
@@ -322,7 +322,7 @@ unsigned unit_step(struct unit_net *net)
         net->on_frame(frame);
     }
     net->wire = NULL;
-    unsigned received = 0; /* frames received in one packet with an earlier one */
+    unsigned received = 0; /* frames already received in an earlier frame's packet */
     while (round != NULL) {
         struct net_frame *next = round->next;
         if (received == 0 && is_paused(net, round->to)) {

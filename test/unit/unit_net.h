@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Two engines connected in memory, for the tests of connections, with a fake clock and a wire on
- * which each frame can be inspected, dropped, delayed, repeated or forged.
+ * Two engines connected in memory, for the tests of connections, with a simulated clock and a wire
+ * on which each frame can be inspected, dropped, delayed, repeated or forged.
  *
  * Only the test advances time. A frame stays on the wire until unit_step or unit_settle delivers
  * it, or the test removes it.
@@ -46,7 +46,7 @@ struct unit_node {
     bool has_given_up;  /**< has given up the other node */
     unsigned link_room; /**< frames until the link is full */
     struct rawe_conn *conn[RAWE_LANES];
-    struct rawe_route route[RAWE_LANES]; /**< of each connection */
+    struct rawe_route route[RAWE_LANES]; /**< route of each connection */
     struct unit_message *messages;
     unsigned message_count;
     unsigned failed_calls, given_up_calls, lost_calls;
@@ -74,7 +74,7 @@ struct unit_net {
     /** Called for each frame that is sent; returns false to drop it. NULL: all pass. */
     bool (*filter)(struct unit_net *net, const struct net_frame *frame);
     unsigned filter_count;   /**< for use by the filter */
-    unsigned batch_number;   /**< of the last batch sent */
+    unsigned batch_number;   /**< number of the last batch sent */
     unsigned batches_placed; /**< batches received directly into place */
     bool batches_vanish;     /**< the path loses all batches */
 };
@@ -94,7 +94,7 @@ void unit_restart(struct unit_net *net, unsigned node);
 /** Give both nodes a link that sends batches of at most `frames_max` frames. */
 void unit_use_batches(struct unit_net *net, unsigned frames_max);
 
-/** Let a node advertise `frames` of credit, until credit is shared out again. */
+/** Let a node advertise `frames` of credit, until credit is next redistributed. */
 void unit_set_credit(struct unit_net *net, unsigned node, uint16_t frames);
 
 /** Open an IDLE connection of `node` on a lane. */
@@ -180,7 +180,7 @@ void unit_send_messages(struct rawe_conn *conn, struct unit_send *sends, unsigne
                         size_t len_bytes);
 /** Assert that each send has completed with this status. */
 void unit_assert_sent(const struct unit_send *sends, unsigned count, enum rawe_status status);
-/** Have path discovery find a limit on the path's payload. */
+/** Act as if path discovery had found a limit on the path's payload. */
 void unit_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_bytes);
 /** Copy a message of `len_bytes`, filled with seed `tag`, into the engine. */
 enum rawe_status unit_copy_message(struct rawe_conn *conn, uint8_t tag, size_t len_bytes);

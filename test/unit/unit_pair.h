@@ -47,7 +47,7 @@ static inline struct rawe_conn *end(unsigned node)
     return net.node[node].conn[unit_lane];
 }
 
-/** Filter: lose everything. */
+/** Filter: drop every frame. */
 bool drop_all(struct unit_net *unused, const struct net_frame *frame);
 
 /** Advance time until all of node 0's frames are acknowledged. */
@@ -59,7 +59,7 @@ void assert_works_both_ways(void);
 
 /** Write a fragment and its `data_bytes` of data, padded, to `out`. Returns the length. */
 size_t put_fragment(uint8_t *out, struct rawe_fragment fragment, unsigned seed);
-/** Deliver a DATA frame to node 1, numbered `ahead` of the next one that it expects. */
+/** Deliver a DATA frame to node 1, `ahead` numbers after the frame that it expects next. */
 void receive_data(uint32_t ahead, uint8_t flags, const uint8_t *payload, size_t payload_bytes);
 /** As receive_data, with one message of 20 bytes, filled with seed `tag`. */
 void receive_message(uint32_t ahead, uint8_t flags, uint8_t tag);

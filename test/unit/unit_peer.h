@@ -54,7 +54,7 @@ void unit_peer_connect(void);
  * Make the next message, with a header of `first_bytes` in its own memory and the rest elsewhere.
  */
 struct sent *unit_peer_make(size_t first_bytes, size_t second_bytes, bool may_complete_early);
-/** Send a message of unit_peer_make(). */
+/** Send a message made by unit_peer_make(). */
 struct sent *unit_peer_send_made(struct sent *one);
 /** Send a message in one piece. */
 struct sent *unit_peer_send(size_t len_bytes, bool may_complete_early);
@@ -64,7 +64,7 @@ void unit_peer_finish(void);
 void unit_peer_assert_delivered(unsigned index, size_t len_bytes);
 /** Return the number of data frames that node 0 sent on a lane. */
 unsigned unit_peer_frames(enum rawe_lane lane);
-/** Call rawe_peer_send_copy() with a header of 10 bytes and the rest. */
+/** Call rawe_peer_send_copy() with a 10-byte header and the remaining data. */
 enum rawe_status unit_peer_send_copy(size_t len_bytes);
 
 #endif

@@ -16,7 +16,7 @@
 
 struct rails rails;
 
-/** Return an interface's index for net_peer_config; both hosts' interfaces share the numbers. */
+/** Return an interface's index for net_peer_config; indices number both hosts' interfaces. */
 static uint32_t index_of(unsigned host, unsigned rail)
 {
     return host * RAILS + rail;
@@ -193,7 +193,7 @@ void rails_stop(void)
             net_engine_stop(&host->nic[rail].engine);
         }
         for (unsigned rail = 0; rail < RAILS; rail++) {
-            /* No memory was returned after that. */
+            /* No memory was returned to an engine after it had stopped. */
             assert_true(rawe_list_empty(&host->nic[rail].engine.serving.free));
         }
         assert_null(host->deferral.first);

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Two processes with several interfaces each, for the tests of migration. Rail i joins interface i
- * of each; it can be cut and mended. The clock is fake, and frames take no time.
+ * Two processes with several interfaces each, for the tests of migration. Rail i connects interface
+ * i of each; it can be cut and mended. The clock is simulated, and frames take no time.
  */
 #ifndef UNIT_RAILS_H
 #define UNIT_RAILS_H
@@ -32,10 +32,10 @@ struct rails_host {
     struct rawe_deferral deferral;
     struct rawe_handle_table handles;
     struct rails_nic nic[RAILS];
-    struct unit_node inbox; /**< holds only its messages, and the clock for unit_net.h */
+    struct unit_node inbox; /**< holds only the host's messages, and the clock for unit_net.h */
     unsigned failed_calls, lost_calls, unknown_calls;
     bool late;    /**< knows only the route on rail 0 until another is needed */
-    bool refuses; /**< ... and refuses that one as well */
+    bool refuses; /**< adds no other route even then */
     bool follows; /**< accepts changed addresses of the peer's interfaces */
 };
 
@@ -65,7 +65,7 @@ void rails_stop(void);
 void rails_set_up(void);
 
 struct rawe_peer *rails_peer(unsigned host, unsigned rail);
-/** Return the connection to the other process that prefers a rail, opened if need be. */
+/** Return the connection to the other process that prefers a rail; open it if necessary. */
 struct rawe_conn *rails_conn(unsigned host, unsigned rail, enum rawe_lane lane);
 /** Open a connection that prefers rail 0, until both ends are OPEN. Returns host 0's end. */
 struct rawe_conn *rails_connect(enum rawe_lane lane);
