@@ -79,7 +79,7 @@ static struct rawe_fragment describe(const struct rawe_conn *victim,
         fragment.id = victim->rx.reassembly.next + (uint32_t)(int8_t)(forgery->place >> 24);
         fragment.offset &= 0xFFFF;
         if (has(forgery, NET_FORGE_EDGE)) {
-            fragment.total_bytes = (uint32_t)fragment.offset + fragment.data_bytes; /* the last */
+            fragment.total_bytes = (uint32_t)fragment.offset + fragment.data_bytes; /* final part */
         }
     }
     return fragment;

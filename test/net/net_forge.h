@@ -54,7 +54,7 @@ struct net_memory {
 uint32_t net_forge(const struct rawe_conn *victim, const struct net_memory *memory,
                    const struct net_forgery *forgery, uint8_t *out);
 
-/** Number of changes that net_forge_change knows (of a field, of data, a cut), and the cut's. */
+/** Number of changes that net_forge_change knows, and the number of the one that cuts a frame. */
 #define NET_FORGE_CHANGES 25u
 #define NET_FORGE_CUT 23u
 /** Change a frame and correct its checksum. Returns the new length, which may be shorter. */

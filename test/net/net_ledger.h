@@ -23,7 +23,7 @@ struct net_ledger {
     uint32_t undelivered; /**< messages that must arrive */
     uint64_t deliveries;
     bool lying;  /**< frames are forged: anything may be acknowledged and delivered */
-    bool absent; /**< programs may compute outside MPI: deferred messages may be lost */
+    bool absent; /**< programs leave MPI at times, so deferred messages may be lost */
     /** Called when a send is complete; `early`: its memory is still in use. */
     void (*ended)(struct net_message *message, enum rawe_status status, bool early);
 };

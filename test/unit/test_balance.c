@@ -208,7 +208,7 @@ TEST(rawe_balance_operate__short_ones_stay_whole)
     assert_int_equal(brought_frames(0) + brought_frames(1), 0);
 }
 
-/** A connection that is opened but not used would never become idle. */
+/** A connection that was opened but never used would not be closed as idle. */
 TEST(rawe_balance_operate__opens_no_other_route_for_what_stays_whole)
 {
     start(0, 1000, 1000, 0);
@@ -243,7 +243,7 @@ TEST(rawe_balance_operate__fails_with_its_connection)
     assert_int_equal(access->failed, 1);
 }
 
-/** Let each link of host 0 accept this number of frames. */
+/** Let each link of host 0 accept `frames` more frames. */
 static void give_room(unsigned frames)
 {
     for (unsigned rail = 0; rail < RAILS; rail++) {
@@ -315,7 +315,7 @@ static uint64_t lose_reply(bool with_route)
     struct rawe_engine *engine = rails_peer(1, 0)->engine;
     struct rawe_line *line = &engine->pull.line;
     rawe_line_init(line, 1000);
-    engine->pull.grants.budget.port_bytes = 1 << 20; /* otherwise the line learns nothing */
+    engine->pull.grants.budget.port_bytes = 1 << 20; /* otherwise the line gets no reports */
     const struct access *access = get(0, 0, 20000);
     (void)unit_step(&rails.net);
     assert_in_range(net_queue_count(&rails.net.queue), 10, 20);
@@ -350,7 +350,7 @@ TEST_WITH(unit_no_fixture, rawe_balance_share__by_speed_and_backlog)
         {2, 100000, {{.rate = 1000}, {.rate = 1000}}, {50000, 50000}},
         {2, 100000, {{.rate = 100}, {.rate = 400}}, {20000, 80000}},
         {2, 100000, {{.rate = 10, .backlog_bytes = 40000}, {.rate = 10}}, {30000, 70000}},
-        /* A route with too long a backlog gets nothing. */
+        /* A route whose backlog is too long gets no share. */
         {3,
          60000,
          {{.rate = 10, .backlog_bytes = 500000},

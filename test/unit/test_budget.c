@@ -121,7 +121,7 @@ TEST(rawe_budget_ran_dry__grows)
     assert_in_range(rawe_budget_limit_bytes(&budget), 1, 1u << 25);
 }
 
-/** In each window, report `frames` frames to the line, and a sixteenth as many as lost. */
+/** Report to the line, in each window, that `frames` frames arrived and frames / 16 were lost. */
 static void lose(unsigned windows, unsigned frames)
 {
     for (unsigned i = 0; i < windows; i++) {

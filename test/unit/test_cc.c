@@ -181,7 +181,7 @@ TEST(rawe_cc_lost__never_below_the_least)
     assert_true(cc.window > cc.least); /* the window recovers */
 }
 
-/** RFC 9002 section 7.6: all frames sent within three timeouts are lost. */
+/** RFC 9002 section 7.6: all frames sent over a period of three timeouts are lost. */
 TEST(rawe_cc_lost__persistent_congestion)
 {
     start(500);

@@ -414,7 +414,7 @@ TEST_WITH(with_slices, rawe_conn_take_slice__parts_that_do_not_belong_together)
 #define HALF_BYTES 32u
 #define MESSAGE_BYTES 26u
 
-/** Hand node 1 part of a frame with two messages. */
+/** Hand node 1 a slice of a frame with two messages. */
 static void receive_part(uint32_t sequence, const uint8_t *frame, uint16_t offset, uint16_t bytes)
 {
     uint8_t payload[RAWE_SLICE_BYTES + 2 * HALF_BYTES];

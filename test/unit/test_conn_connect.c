@@ -183,7 +183,7 @@ TEST(rawe_conn_receive_connect__of_an_earlier_process_that_finalizes)
 
 TEST_WITH(unit_no_fixture, rawe_handshake_judge__each_state_and_incarnation)
 {
-    /* A CONNECT with an incarnation before, equal to and after the known one. */
+    /* A CONNECT whose incarnation is older than, equal to and newer than the known one. */
     static const enum rawe_handshake_verdict expected[STATES][3] = {
         [RAWE_CONN_IDLE] = {RAWE_HANDSHAKE_DROP, RAWE_HANDSHAKE_SAME, RAWE_HANDSHAKE_SAME},
         [RAWE_CONN_CONNECTING] = {RAWE_HANDSHAKE_DROP, RAWE_HANDSHAKE_SAME,
@@ -224,7 +224,7 @@ TEST_WITH(unit_no_fixture, rawe_handshake_judge__the_first_one_seen)
 {
     static const enum rawe_handshake_verdict expected[STATES] = {
         [RAWE_CONN_IDLE] = RAWE_HANDSHAKE_SAME,
-        [RAWE_CONN_CONNECTING] = RAWE_HANDSHAKE_SAME, /* both connect: no new life */
+        [RAWE_CONN_CONNECTING] = RAWE_HANDSHAKE_SAME, /* both ends connect: not a restart */
         [RAWE_CONN_OPEN] = RAWE_HANDSHAKE_RESTART,
         [RAWE_CONN_PEER_CLOSED] = RAWE_HANDSHAKE_RESTART,
         [RAWE_CONN_FAILED] = RAWE_HANDSHAKE_DROP,

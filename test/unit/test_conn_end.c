@@ -114,13 +114,13 @@ TEST(rawe_conn_end_step__each_state_and_event)
     }
 }
 
-/** An unnumbered answer (RAWE_PROBE_PLAIN) may belong to an earlier PROBE, so it is ignored. */
+/** An unnumbered answer (RAWE_PROBE_PLAIN) may belong to an earlier PROBE, so it proves nothing. */
 TEST(rawe_conn_note_finalizing__each_frame)
 {
     static const struct {
         enum rawe_end_state from, to;
         uint8_t type, flags;
-        uint32_t sequence; /**< PROBE 7, or UINT32_MAX - 10, is the first to say so */
+        uint32_t sequence; /**< PROBEs from 7, or UINT32_MAX - 10, on announce the end */
     } cases[] = {
         {RAWE_END_NONE, RAWE_END_PEER, RAWE_FRAME_PROBE, RAWE_FLAG_FINALIZING, 1},
         {RAWE_END_PEER, RAWE_END_PEER, RAWE_FRAME_ACK, 0, 0}, /* overtaken by the PROBE */
@@ -460,7 +460,7 @@ TEST(rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize)
         end(1)->end.heard = true;
         struct rawe_conn *bulk = unit_open(&net, 1, RAWE_LANE_BULK);
         join_lanes(1);
-        rawe_conn_end_step(bulk, RAWE_ON_PEER_FINALIZING); /* the other lane tells us */
+        rawe_conn_end_step(bulk, RAWE_ON_PEER_FINALIZING); /* learned on the other lane */
         assert_int_equal(rawe_conn_finalized(end(1), needs, net.now_ns), RAWE_FINALIZED_DONE);
     }
 }

@@ -41,7 +41,7 @@ TEST(rawe_conn_move__ends_asking_a_peer_that_does_not_answer)
     assert_int_equal(rails.host[0].failed_calls, 0); /* no data is outstanding */
     assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
     assert_true(conn->engine->counters.probes_sent < 10);
-    /* The state of the liveness check is reset for the next use. */
+    /* Liveness is reset, so the next probe starts afresh. */
     assert_int_equal(conn->path.liveness.probes_unanswered, 0);
     assert_int_equal(conn->path.liveness.silent_since_ns, 0);
 }
@@ -63,7 +63,7 @@ TEST(rawe_conn_path_asked__forgets_a_route_that_is_removed)
     rawe_peer_close(rails_peer(1, 1));
     assert_int_equal(rail_back(far), 0);
 }
-/** A rank on the peer's host sends a PROBE for a closed connection whose id is now in use again. */
+/** Another rank of the peer's host sends a PROBE; its closed connection had the same id. */
 TEST(rawe_engine_receive__a_question_of_another_process_is_answered)
 {
     struct rawe_engine *engine = rails_peer(1, 0)->engine;

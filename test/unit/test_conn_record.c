@@ -16,7 +16,7 @@
 #define RECORD_MEMORY_BYTES 200000u
 #define RECORD_ACCESSES 300u
 
-/** A PUT, GET or atomic operation and its outcome. */
+/** A PUT, GET or atomic operation, and its outcome. */
 struct access {
     struct rawe_operation operation; /**< must be first: cast back from it */
     unsigned done;
@@ -452,7 +452,7 @@ TEST(get__a_target_that_is_away_is_asked_soon)
     record_run();
 }
 
-/** The target acknowledged the GET, then left MPI for long: only its thread answers PROBEs. */
+/** The target acknowledged the GET, then left MPI for a while: only its thread answers PROBEs. */
 TEST(get__a_reply_that_does_not_come_is_asked_for_ever_more_rarely)
 {
     (void)record_get(0, 190000); /* opens the bulk lane */

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of sending copies and from the caller's memory: the frames and fragments that a connection
+ * Tests of sending copies and the caller's memory: the frames and fragments that a connection
  * hands to the link, and sends that wait for a batch to fill.
  */
 #include "unit_pair.h"

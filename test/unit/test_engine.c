@@ -389,7 +389,7 @@ TEST(rawe_engine_receive__a_false_probe_closes_no_connection)
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
 }
 
-/** A silent peer's credit is reclaimed in the epochs after its last message; then all is idle. */
+/** A peer's credit is reclaimed in the epochs after its last message; then the engine is idle. */
 TEST(rawe_engine_reclaims_credit__until_silent_peers_know_of_less_credit)
 {
     struct rawe_credit *credit = &engine(1)->pull.credit;
@@ -558,7 +558,7 @@ static void set_up_batches(void)
 
 static const struct unit_fixture with_batches = {set_up_batches, rails_stop};
 
-/** Data is placed before its frame is verified, but not if its unknown source may have the key. */
+/** Unverified data is placed only if its source is known: an unknown source may have the keys. */
 TEST_WITH(with_batches, rawe_engine_place__by_any_route_of_the_peer_and_no_other)
 {
     static uint8_t source[30000], memory[sizeof(source)];

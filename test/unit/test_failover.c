@@ -14,8 +14,8 @@
 
 #define EXPRESS RAWE_LANE_EXPRESS
 
-static struct rawe_failover failover; /**< of host 0 */
-static bool answers[RAILS];           /**< the peer's responder answers on this rail */
+static struct rawe_failover failover; /**< host 0's failover */
+static bool answers[RAILS];           /**< whether the peer's responder answers on each rail */
 static uint64_t newest_ns[RAILS];     /**< time of the newest answer on each rail */
 static uint64_t late_ns;              /**< delay of answers on rail 1 */
 static unsigned asked[RAILS];

@@ -58,7 +58,7 @@ static unsigned grant(void)
     return reported;
 }
 
-/** Receive frames from `count` members that have more to send; end the initial holding back. */
+/** Receive frames from `count` members that have more to send, and stop holding back grants. */
 static void begin(unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {

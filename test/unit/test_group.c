@@ -18,7 +18,7 @@ TEST(rawe_group_send__to_all_members)
 {
     static const struct scenario {
         uint32_t members, len_bytes;
-        uint32_t from, count, low, high; /* frames that are lost, for members low to high */
+        uint32_t from, count, low, high; /* frames lost by members low to high */
         unsigned nacks, repairs;
     } cases[] = {
         /* Messages of several lengths, nothing lost. */
@@ -90,7 +90,7 @@ TEST(rawe_group_send__in_batches)
 {
     static const struct {
         uint32_t len_bytes, window_frames;
-        uint32_t from, count, low, high; /* frames that are lost, for members low to high */
+        uint32_t from, count, low, high; /* frames lost by members low to high */
         unsigned batches, packets, nacks, repairs;
     } cases[] = {
         {1, 16, 0, 0, 0, 0, 1, 4, 0, 0},
@@ -455,7 +455,7 @@ TEST(rawe_group_next_ns__nothing_to_do_once_all_is_acknowledged)
     assert_int_equal(net.sent[RAWE_GROUP_ACK], 3);
 }
 
-/** State from a tree's last use, half of the sequence numbers ago, is ignored. */
+/** State that is half of all sequence numbers old is ignored when its tree is used again. */
 TEST(rawe_group_stream_acked__the_tree_after_a_long_time)
 {
     start(MEMBERS_MAX);

@@ -86,7 +86,7 @@ TEST(rawe_health_doubt__finds_a_route_down_while_another_answers)
 {
     rawe_health_doubt(&health, now_ns);
     run(40 * MS, false, true);
-    assert_int_equal(last, RAWE_HEALTH_NOTHING); /* the answer may be late */
+    assert_int_equal(last, RAWE_HEALTH_NOTHING); /* an answer may still arrive */
     run(20 * MS, false, true);
     assert_int_equal(last, RAWE_HEALTH_FAILED);
     assert_int_equal(health.state, RAWE_HEALTH_DOWN);
@@ -213,7 +213,7 @@ TEST(rawe_health_avoid__an_answer_that_is_missing_has_it_begin_again)
     assert_int_equal(last, RAWE_HEALTH_RECOVERED);
 }
 
-/** If no other route is left, a lossy one is better than none. */
+/** If no other route is left, a lossy route is better than none. */
 TEST(rawe_health_revive__not_of_a_dead_route)
 {
     assert_false(rawe_health_revive(&health, now_ns));

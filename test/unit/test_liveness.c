@@ -39,7 +39,7 @@ static uint64_t interval_ns(void)
     return rawe_liveness_interval_ns(&liveness);
 }
 
-/** Return the verdict when a probe is due at `now_ns`; it must report `silent_ns` of silence. */
+/** Return the verdict for a probe due at `now_ns`; it must report a silence of `silent_ns`. */
 static enum rawe_liveness_verdict expire(uint64_t now_ns, bool deferring, uint64_t silent_ns)
 {
     uint64_t silence_ns = UINT64_MAX;
@@ -86,7 +86,7 @@ TEST(rawe_liveness_interval_ns__smoothed_and_four_variations_in_limits)
     assert_true(interval_ns() == 800 * US);
     rtt.smoothed_ns = 99 * US;
     assert_true(interval_ns() == limits.probe_least_ns);
-    rtt.smoothed_ns = 600 * S; /* the peer computed for ten minutes */
+    rtt.smoothed_ns = 600 * S; /* the peer has computed for ten minutes */
     assert_true(interval_ns() == 10 * MS);
     limits.probe_most_ns = 7 * MS;
     assert_true(interval_ns() == 7 * MS);
@@ -120,9 +120,9 @@ TEST(rawe_liveness_alive__silence_counts_from_the_answer_on)
     silent_until(NOW + S);
     rawe_liveness_alive(&liveness, NOW + 400 * MS);
     assert_int_equal(expire(NOW + S, false, 600 * MS), RAWE_LIVENESS_ASK);
-    rawe_liveness_alive(&liveness, NOW + 300 * MS); /* an older answer */
+    rawe_liveness_alive(&liveness, NOW + 300 * MS); /* an older answer is ignored */
     assert_true(liveness.silent_since_ns == NOW + 400 * MS);
-    assert_int_equal(liveness.probes_unanswered, 40); /* the peer itself was not heard */
+    assert_int_equal(liveness.probes_unanswered, 40); /* only the responder was heard */
 }
 
 TEST(rawe_liveness_ask_by__moves_forward_only)
@@ -209,7 +209,7 @@ TEST(rawe_liveness_probe_sent__without_memory_it_is_not_remembered)
     rawe_liveness_probe_sent(&liveness, NOW);
     unit_allocations_left = 1;
     rawe_liveness_probe_sent(&liveness, NOW + MS);
-    rawe_liveness_probe_sent(&liveness, NOW + 2 * MS); /* uses the same memory */
+    rawe_liveness_probe_sent(&liveness, NOW + 2 * MS); /* needs no more memory */
     assert_true(rawe_liveness_probe_answered(&liveness, 1) == 0);
     assert_true(rawe_liveness_probe_answered(&liveness, 2) == NOW + MS);
     assert_non_null(liveness.probes);

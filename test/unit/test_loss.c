@@ -198,7 +198,7 @@ TEST(rawe_reorder_duplicate__after_half_of_all_numbers)
 {
     struct rawe_reorder reorder;
     rawe_reorder_init(&reorder);
-    for (unsigned i = 1; i <= 2; i++) { /* both in the same round */
+    for (unsigned i = 1; i <= 2; i++) { /* both duplicates in one round */
         rawe_reorder_resent(&reorder);
         rawe_reorder_duplicate(&reorder, 10 * i, 100);
         assert_int_equal(reorder.steps, 2);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_monitor: which answer a client gets, and when.
+ * Tests of rawe_monitor: what a client receives, and when.
  */
 #include <poll.h>
 #include <stdio.h>

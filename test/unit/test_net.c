@@ -36,7 +36,7 @@ static void set_up(void)
 
 FIXTURE(set_up, NULL);
 
-/** Make a batch of a long message: `count` frames, the last one `short_bytes` shorter. */
+/** Make a batch of a long message: `count` frames, the last of them `short_bytes` shorter. */
 static struct rawe_frame make_batch(unsigned count, uint32_t short_bytes, uint16_t segment_bytes)
 {
     static uint8_t head[NET_BATCH_HEAD_BYTES];

@@ -114,7 +114,7 @@ TEST(abandon__those_to_one_peer_whose_requests_have_gone)
     for (unsigned i = 0; i < 4; i++) {
         assert_true(rawe_operation_enter(&table, &operations[i]));
     }
-    operations[1].peer_port++;                                   /* to another peer */
+    operations[1].peer_port++;                                   /* belongs to another peer */
     operations[2].request.send.total_bytes = RAWE_REQUEST_BYTES; /* not framed yet */
     operations[3].request.send.total_bytes = RAWE_REQUEST_BYTES;
     operations[3].request.send.framed_bytes = RAWE_REQUEST_BYTES;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of a peer: which connection takes a message, streaks, several routes, and long GETs that
- * wait for those of other peers.
+ * Tests of a peer: which connection carries a message, streaks, several routes, and long GETs that
+ * wait for GETs from other peers.
  */
 #include "unit_peer.h"
 #include "unit_rails.h"
@@ -536,7 +536,7 @@ TEST_WITH(with_other, rawe_peer_operate__tells_other_processes)
     assert_int_equal(rawe_budget_others(&process, net.now_ns).bytes, 0);
 }
 
-/** The other peer sends nothing, so this one gets its turn. */
+/** The other peer sends nothing, so this peer gets its turn. */
 TEST_WITH(with_other, rawe_peer_begin_waiting__a_peer_that_does_not_run_holds_up_no_other)
 {
     struct get *get = begin_behind_others();

@@ -118,7 +118,7 @@ TEST(rawe_reassembly_add__refuses_contradictions)
     assert_int_equal(add(0, 0, 600, 1000), RAWE_REASSEMBLY_TAKEN);
     assert_int_equal(add(0, 600, 10, 999), RAWE_REASSEMBLY_REFUSED); /* contradicts the length */
     assert_int_equal(add(0, 400, 401, 1000),
-                     RAWE_REASSEMBLY_REFUSED); /* more bytes than the message has */
+                     RAWE_REASSEMBLY_REFUSED); /* more bytes than are missing */
     struct rawe_fragment other_tag = {.kind = RAWE_FRAGMENT_PART,
                                       .tag = 10,
                                       .data_bytes = 400,

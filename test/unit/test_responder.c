@@ -174,7 +174,7 @@ static void await_handled(uint64_t frames)
         const struct rawe_responder_counters now = counters();
         if (now.pings_answered + now.probes_seen + now.pongs_unknown + now.pongs_matched ==
             frames) {
-            pthread_mutex_lock(&memory.lock); /* so that the record of sent frames is complete */
+            pthread_mutex_lock(&memory.lock); /* the record of sent frames is now complete */
             pthread_mutex_unlock(&memory.lock);
             return;
         }

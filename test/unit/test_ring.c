@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_ring_share: the default size of rings. Dividing and using them needs a socket: see
- * test/lab/link/test_link.c.
+ * Tests of rawe_ring_share, the default size of rings. For tests of dividing and using rings, which
+ * need a socket, see test/lab/link/test_link.c.
  */
 #include "linux/packet/rawe_ring.h"
 #include "unit_test.h"

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Tests of the send queue, of the numbers of fragmented messages, and of rawe_order, which limits
- * how many messages one may overtake.
+ * how many messages a message may overtake.
  */
 #include <string.h>
 

@@ -222,7 +222,7 @@ TEST(rawe_sendwin_acknowledge__a_round_trip_is_never_0)
     struct rawe_ack ack = ack_at(NOW);
     (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
     assert_true(ack.rtt_ns == 1);
-    ack = ack_at(NOW - US); /* the clock was read earlier */
+    ack = ack_at(NOW - US); /* the clock was read before the frame was sent */
     (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
     assert_true(ack.rtt_ns == 1);
 }
@@ -487,7 +487,7 @@ TEST_WITH(with_pool, rawe_txframe_pool_trim__gives_back_what_a_burst_took)
     }
 }
 
-/** One slab of each size is allowed beyond the limit, even after all its slabs were freed. */
+/** One slab of each size may exceed the limit, even after all slabs of that size were freed. */
 TEST_WITH(with_pool, rawe_txframe_pool_trim__a_size_that_was_given_back_is_had_again)
 {
     struct rawe_txframe *small = NULL, *large = NULL;
@@ -602,7 +602,7 @@ TEST_WITH(with_pool, rawe_txframe_take__comes_clean)
 TEST_WITH(with_pool, rawe_txframe_in_flight__sent_and_neither_arrived_nor_lost)
 {
     const struct rawe_txframe frame = {
-        .segments = 6, .sent = 0x1F, .arrived = 0x05, .to_send = 0x28, /* 3 lost, 5 never sent */
+        .segments = 6, .sent = 0x1F, .arrived = 0x05, .to_send = 0x28, /* bit 3 lost, 5 unsent */
     };
     assert_true(rawe_txframe_in_flight(&frame) == 0x12);
 }

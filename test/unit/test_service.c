@@ -340,7 +340,7 @@ TEST(start__is_not_starved_by_a_rank_with_real_time_priority)
     assert_int_equal(pthread_create(&rank, NULL, poll_main, &served), 0);
     assert_int_equal(pthread_join(rank, &tried), 0);
     if (tried == NULL) {
-        skip(); /* not permitted on this host */
+        skip(); /* real-time scheduling is not permitted */
     }
     assert_true(served);
 }

@@ -21,7 +21,7 @@
 #include "unit_test.h"
 
 #define BYTES 8192u
-#define MOST 2u /* descriptors */
+#define MOST 2u /* descriptors per message */
 
 static char directory[32];
 static char path[64];

@@ -106,7 +106,7 @@ TEST(check_request__refuses_other_lengths)
     assert_int_equal(check_request(&request, SIZE_MAX), RAWE_HELPER_BAD_REQUEST);
 }
 
-/** Requests of other versions may differ in length. */
+/** Requests from other versions may differ in length. */
 TEST(check_request__recognizes_other_versions)
 {
     struct rawe_helper_request request = link_request();

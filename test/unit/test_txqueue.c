@@ -65,7 +65,7 @@ TEST(init__two_of_the_longest_batches)
 
 TEST(poll__fits_the_rate)
 {
-    /* The rate, the range of the limit, and the longest batch. */
+    /* The qdisc's rate, the expected range of the limit, and the longest batch allowed. */
     static const struct {
         unsigned rate_mbit;
         uint32_t least_bytes, most_bytes, batch_bytes;

@@ -448,7 +448,7 @@ TEST(rawe_batch_decode__every_part_of_a_batch)
                 uint32_t data_bytes = end_bytes - packet.at_bytes;
                 uint8_t bytes[RAWE_BATCH_HEADER_BYTES];
                 rawe_batch_encode(bytes, &packet);
-                assert_int_equal(bytes[6] << 8 | bytes[7], first * 1000); /* as in TCP's number */
+                assert_int_equal(bytes[6] << 8 | bytes[7], first * 1000); /* TCP sequence number */
                 assert_int_equal(pass(&packet, data_bytes, &decoded), RAWE_DECODE_OK);
                 assert_int_equal(decoded.header.payload_bytes, data_bytes);
                 assert_int_equal(decoded.at_bytes, first * 1000);

@@ -35,7 +35,7 @@ struct in_flight {
     uint8_t bytes[RAWE_BATCH_HEADER_BYTES + BATCH_BYTES];
 };
 
-extern struct rawe_group_config config; /**< a test may change it before start() */
+extern struct rawe_group_config config; /**< may be changed by a test before start() */
 extern struct rawe_group group[MEMBERS_MAX];
 extern struct rawe_group_counters counted[MEMBERS_MAX];
 extern uint8_t data[DATA_BYTES]; /**< each root sends consecutive pieces of it */

@@ -163,7 +163,7 @@ struct unit_send {
     unsigned done;
     enum rawe_status status;
     void (*on_done)(struct unit_send *send);
-    void *context; /**< for on_done */
+    void *context; /**< context for on_done */
 };
 
 /** rawe_send.done of a struct unit_send. */

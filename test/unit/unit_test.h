@@ -35,7 +35,7 @@ struct unit_test {
     struct unit_test *next; /**< set by unit_register */
 };
 
-/** Set the current case of a table, which is named in failures. */
+/** Set the name of a table's current case, which is printed on failure. */
 void unit_case(const char *name);
 
 /** Register a test. Called before main, in file order. */
