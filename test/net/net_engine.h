@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The engine of a process in the in-memory network: its identity, its address for others, its
- * start and its end.
+ * The engine of a process in the in-memory network: its identity, its address, its start and
+ * its end.
  */
 #ifndef NET_ENGINE_H
 #define NET_ENGINE_H

@@ -12,7 +12,7 @@
 /** Maximum length of a forged frame. */
 #define NET_FORGED_BYTES_MAX 4096u
 
-/** The wrong property of a forgery, in addition to its numbers. */
+/** What is wrong with a forgery, apart from its numbers. */
 enum net_deceit {
     NET_DECEIT_NONE,
     NET_DECEIT_UNKNOWN_PEER, /**< wrong key or port: the victim must ignore the frame */

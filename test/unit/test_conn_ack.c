@@ -75,7 +75,7 @@ static void acknowledge(uint32_t beyond, const uint8_t *sack, size_t sack_bytes)
                         sack, sack_bytes);
 }
 
-/** Assert that node 1 received each message of in_flight(count) once, in any order. */
+/** Assert that node 1 received each message sent by in_flight(count) once, in any order. */
 static void assert_all_arrived(unsigned count)
 {
     bool seen[256] = {false};

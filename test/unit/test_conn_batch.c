@@ -15,7 +15,7 @@
 
 #define BATCH_DATA_BYTES 300000u
 
-/** Longer than the data that is sent before the path is validated. */
+/** Length of a PUT that is long enough to validate the path. */
 #define VALIDATING_BYTES 20000u
 
 /** Source of the PUTs, and their target, node 1's memory. */

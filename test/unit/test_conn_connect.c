@@ -20,7 +20,7 @@ TEST(rawe_conn_connect__asks_less_and_less_often)
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
     rawe_conn_connect(end(0), net.now_ns);
     unit_run(&net, 250 * UNIT_MS, 200 * UNIT_US);
-    /* After 1, 2 (3), 4 (7), 8, 16, 32, 64 (127), then every 100 ms. */
+    /* Intervals in ms (and their sum): 1, 2 (3), 4 (7), 8, 16, 32, 64 (127), then 100 each. */
     assert_in_range(net.node[0].sent[RAWE_FRAME_CONNECT], 8, 10);
 }
 

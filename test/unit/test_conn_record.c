@@ -247,7 +247,7 @@ TEST(get__replies_to_the_requests_of_a_frame_share_one)
     for (unsigned i = 0; i < 10; i++) {
         (void)record_get(16 * i, 8);
     }
-    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - requests, 1); /* with the first GET */
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - requests, 1); /* carries the first GET */
     record_run();
     record_assert_all_got(10, 16, 8);
     assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - requests, 2);

@@ -88,7 +88,7 @@ TEST(rawe_conn_send_copy__link_full_and_nothing_may_be_held_back)
     unit_assert_last(&net.node[1], 1, 2, 700, 2);
 }
 
-/** A send on a failed connection completes at once, unless the owner cannot be called. */
+/** A send on a failed connection completes at once, unless callbacks are deferred. */
 TEST(rawe_conn_send__has_failed)
 {
     static uint8_t data[100];
@@ -234,7 +234,7 @@ static void connect_good(void)
 {
     unit_use_batches(&net, BATCH_FRAMES);
     unit_connect(&net, RAWE_LANE_BULK);
-    send_next(20000); /* longer than the data sent before validation */
+    send_next(20000); /* long enough to validate batches */
     finish();
     assert_int_equal(end(0)->path.batch, RAWE_BATCH_VALID);
     unit_fix_window(end(0), 64);

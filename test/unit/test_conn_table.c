@@ -70,7 +70,7 @@ TEST(rawe_conn_table_add__without_memory)
 
 TEST(rawe_conn_table_renew__generations_wrap_past_0)
 {
-    uint32_t id = rawe_conn_table_add(&table, &conns[0]); /* index 0: generations must skip 0 */
+    uint32_t id = rawe_conn_table_add(&table, &conns[0]); /* at index 0, generation 0 is skipped */
     for (uint32_t generation = 2; generation <= 0xFFF; generation++) {
         id = rawe_conn_table_renew(&table, id);
         assert_int_equal(id, generation << GENERATION_SHIFT);

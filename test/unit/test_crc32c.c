@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-/* Includes the source file: a processor with the instruction would never use the table. */
+/* Include the source file: a processor with the instruction would never use the table. */
 #include "base/rawe_crc32c.c"
 #include "unit_test.h"
 

@@ -180,7 +180,7 @@ TEST(rawe_engine_receive__every_length)
     struct net_frame *whole = good_frame();
     for (size_t len_bytes = 0; len_bytes < whole->len_bytes; len_bytes++) {
         struct net_frame *frame = net_frame_copy(whole);
-        uint8_t *cut = malloc(len_bytes != 0 ? len_bytes : 1); /* exactly this long */
+        uint8_t *cut = malloc(len_bytes != 0 ? len_bytes : 1); /* of the exact length */
         assert_non_null(cut);
         memcpy(cut, frame->bytes, len_bytes);
         free(frame->bytes);

@@ -392,7 +392,7 @@ TEST(rawe_grants_probed__questions_use_the_link)
     begin(50);
     grant();
     for (unsigned i = 0; i < 1000; i++) {
-        now_ns += 35; /* 100 bytes, plus a tenth for headers */
+        now_ns += 35; /* time of 100 bytes plus a tenth for headers */
         rawe_grants_probed(&grants, now_ns);
     }
     assert_int_equal(grant(), 0);

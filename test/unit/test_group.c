@@ -32,7 +32,7 @@ TEST(rawe_group_send__to_all_members)
         {10, 1280, 3, 2, 1, 1, 1, 2},
         {10, 1280, 3, 1, 1, 2, 2, 2},
         {10, 1280, 3, 1, 1, 7, 7, 7},
-        {20, 3000, 3, 1, 12, 12, 1, 1}, /* below the top of the tree */
+        {20, 3000, 3, 1, 12, 12, 1, 1}, /* a member deep in the tree */
         /* The last frames, or all, are lost at one member or at all; a STATUS reveals that. */
         {10, 1280, 8, 2, 1, 1, 1, 2},
         {10, 1280, 0, 10, 1, 1, 1, 10},
@@ -619,7 +619,7 @@ TEST_WITH(unit_no_fixture, rawe_group_control_decode__types_flags_and_lengths)
                          cases[i].result);
     }
     for (size_t len_bytes = 0; len_bytes < RAWE_GROUP_CONTROL_HEADER_BYTES; len_bytes++) {
-        uint8_t *bytes = calloc(1, len_bytes + (len_bytes == 0)); /* exactly this long */
+        uint8_t *bytes = calloc(1, len_bytes + (len_bytes == 0)); /* of the exact length */
         struct rawe_group_control decoded;
         bytes[0] = ACK;
         assert_int_equal(rawe_group_control_decode(&decoded, bytes, len_bytes), RAWE_DECODE_SHORT);

@@ -27,7 +27,7 @@ static const struct unit_fixture unconnected = {unit_peer_set_up, unit_tear_down
 TEST_WITH(unconnected, rawe_peer_conn__opened_on_first_use)
 {
     assert_null(peer.conn[RAWE_LANE_EXPRESS]);
-    assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_BUSY); /* the peer connects first */
+    assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_BUSY); /* the lane is opened first */
     net.node[0].conn[RAWE_LANE_EXPRESS] = peer.conn[RAWE_LANE_EXPRESS];
     assert_non_null(peer.conn[RAWE_LANE_EXPRESS]);
     assert_null(peer.conn[RAWE_LANE_BULK]);
@@ -150,7 +150,7 @@ TEST(rawe_peer_send_copy__failed)
     assert_true(unit_peer_drained());
 }
 
-/** Both lanes fail at both ends, including the lane that was not open yet. */
+/** Both lanes fail at both ends, including the bulk lane, which was not open yet. */
 TEST_WITH(unconnected, rawe_peer_give_up__tells_the_peer)
 {
     unit_peer_connect_lane(RAWE_LANE_EXPRESS);

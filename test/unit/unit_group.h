@@ -27,10 +27,10 @@ enum {
 #define FIRST ((uint32_t)config.id)
 
 struct in_flight {
-    uint32_t from, to; /**< to: RAWE_GROUP_ALL for multicast frames; otherwise a control message */
+    uint32_t from, to; /**< multicast if `to` is RAWE_GROUP_ALL; otherwise a control message */
     bool batch;
     struct rawe_group_header header;
-    struct rawe_group_control control; /**< its data is in `bytes` */
+    struct rawe_group_control control; /**< the message's data is in `bytes` */
     size_t len_bytes;
     uint8_t bytes[RAWE_BATCH_HEADER_BYTES + BATCH_BYTES];
 };

@@ -65,7 +65,7 @@ struct unit_net {
     struct rawe_engine *(*engine_at)(struct unit_net *net, unsigned end);
     /** Called for each frame before unit_step delivers it; may be NULL. */
     void (*on_frame)(struct net_frame *frame);
-    struct rawe_engine_config config; /**< of both nodes; unit_start adds the differences */
+    struct rawe_engine_config config; /**< for both nodes; unit_start adds the differences */
     struct unit_node node[UNIT_NODES];
     union {
         struct net_queue queue; /**< frames on the wire */
@@ -94,7 +94,7 @@ void unit_restart(struct unit_net *net, unsigned node);
 /** Give both nodes a link that sends batches of at most `frames_max` frames. */
 void unit_use_batches(struct unit_net *net, unsigned frames_max);
 
-/** Let a node advertise `frames` of credit, until credit is next redistributed. */
+/** Let a node advertise `frames` frames of credit until credit is next redistributed. */
 void unit_set_credit(struct unit_net *net, unsigned node, uint16_t frames);
 
 /** Open an IDLE connection of `node` on a lane. */
@@ -139,7 +139,7 @@ struct unit_memory {
     uint32_t index;
     uint64_t key;
 };
-/** Register memory of a node for `access`, RAWE_ACCESS_ bits. */
+/** Register a node's memory for `access` (RAWE_ACCESS_ bits). */
 struct unit_memory unit_register_memory(struct unit_net *net, unsigned node, void *memory,
                                         size_t len_bytes, unsigned access);
 
