@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Open MPI and the clock: see fake_ompi.h.
+ * Fake Open MPI and clock: see fake_ompi.h.
  */
 #include "fake_ompi.h"
 
@@ -75,7 +75,7 @@ uint64_t mca_btl_rawe_now_ns(void)
     return fake_ompi.now_ns;
 }
 
-/** The real one calls the function above, which the compiler may have inlined. */
+/** Fake, too: the compiler may have inlined mca_btl_rawe_now_ns into the real function. */
 uint64_t mca_btl_rawe_peer_now_ns(void *context)
 {
     return fake_ompi.now_ns;

@@ -26,7 +26,7 @@ struct fake_ompi {
     char topic[FAKE_OMPI_SHOWN_MAX][32];
     char text[4096]; /**< the last line or message */
     unsigned errors; /**< calls to the PML's error callback; each ends the job */
-    const mca_btl_base_module_t *failed; /**< the last call: its module ... */
+    const mca_btl_base_module_t *failed; /**< the last error's module, ... */
     const opal_proc_t *blamed; /**< ... process (5.0 may go on without it; NULL: none) ... */
     char error[128];           /**< ... and text */
 };

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of differences between Open MPI releases that no job shows: who frees a host's name, and
- * when the fence has been passed. Open MPI's part is fake.
+ * Tests of differences between Open MPI releases that no job reveals: whether the caller frees a
+ * hostname, and when the fence has been passed. Open MPI's part is fake.
  */
 #include "btl_rawe_compat.h"
 
@@ -12,7 +12,7 @@
 #include "unit_test.h"
 
 static char *name;     /**< returned by Open MPI */
-static unsigned freed; /**< times that `name` was freed */
+static unsigned freed; /**< number of times `name` was freed */
 
 void __wrap_free(void *memory);
 void __real_free(void *memory);
@@ -23,7 +23,7 @@ static char *hostname_of(const opal_proc_t *proc)
 }
 
 #if OPAL_MAJOR_VERSION >= 5
-/** Open MPI's name for it is a pointer to a function. */
+/** Since 5.0, opal_get_proc_hostname is a pointer to a function. */
 extern char *(*__wrap_opal_get_proc_hostname)(const opal_proc_t *proc);
 char *(*__wrap_opal_get_proc_hostname)(const opal_proc_t *proc) = hostname_of;
 #else
@@ -41,7 +41,7 @@ void __wrap_free(void *memory)
     __real_free(memory);
 }
 
-/** Open MPI owns the name up to 4.1; since 5.0, the caller does. */
+/** The hostname belongs to Open MPI up to 4.1, and to the caller since 5.0. */
 TEST(mca_btl_rawe_compat_hostname__frees_what_is_its_own)
 {
     name = strdup("host7");
@@ -78,7 +78,7 @@ mca_base_framework_t ompi_osc_base_framework;
 extern bool ompi_mpi_thread_multiple;
 bool ompi_mpi_thread_multiple;
 
-/** Only osc/pt2pt serves windows by messages, and MPI_THREAD_MULTIPLE rules it out. */
+/** Only osc/pt2pt implements windows by messages, and MPI_THREAD_MULTIPLE excludes it. */
 TEST(mca_btl_rawe_compat_windows_by_messages__needs_pt2pt)
 {
     static const mca_base_component_t rdma = {.mca_component_name = "rdma"};
@@ -90,7 +90,7 @@ TEST(mca_btl_rawe_compat_windows_by_messages__needs_pt2pt)
     for (size_t i = 0; i < 2; i++) {
         OBJ_CONSTRUCT(&items[i].super, opal_list_item_t);
         opal_list_append(components, &items[i].super);
-        assert_false(mca_btl_rawe_compat_windows_by_messages()); /* not opened yet */
+        assert_false(mca_btl_rawe_compat_windows_by_messages()); /* framework not open yet */
         ompi_osc_base_framework.framework_flags = MCA_BASE_FRAMEWORK_FLAG_OPEN;
         assert_int_equal(mca_btl_rawe_compat_windows_by_messages(), 1 == i);
         ompi_mpi_thread_multiple = true;
@@ -100,7 +100,7 @@ TEST(mca_btl_rawe_compat_windows_by_messages__needs_pt2pt)
     }
 }
 
-/** The job is not fault-tolerant. */
+/** Find no parameter: the job is not fault-tolerant. */
 int mca_base_var_find(const char *project, const char *framework, const char *component,
                       const char *name_of_it)
 {

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the whole component, used as by ob1 between two processes with several interfaces. Each
- * message arrives once. None overtakes 8192 others or more, because ob1's numbers have 16 bits.
+ * Tests of the whole component between two processes with several interfaces, called as ob1 does.
+ * Each message arrives once and overtakes fewer than 8192 others: ob1's numbers have 16 bits.
  */
 #include "unit_processes.h"
 
@@ -47,14 +47,14 @@ struct header {
 static struct program {
     uint32_t sent, fragments_sent;
     uint32_t expected, fragments_expected; /**< the next numbers to be received */
-    bool came[NUMBERS];                    /**< by 16-bit number: arrived early */
+    bool came[NUMBERS];                    /**< by 16-bit number: the message arrived early */
     unsigned outstanding;
-    unsigned deferred_outside, deferred_inside; /**< returns with messages still deferred */
+    unsigned deferred_outside, deferred_inside; /**< times messages were still deferred */
     unsigned turn;                              /**< the rail for the next message */
-    bool computes;                              /**< it is outside MPI */
-    bool abandoned;                             /**< its sends fail */
+    bool computes;                              /**< the program is outside MPI */
+    bool abandoned;                             /**< the program's sends fail */
     bool in_callback;
-    uint64_t changes_ns; /**< when it leaves MPI or returns */
+    uint64_t changes_ns; /**< when the program next leaves MPI or returns */
 } programs[PROCESSES];
 
 static struct unit_process *process; /**< the entered process */
@@ -150,7 +150,7 @@ static void send_next(void)
 
 /* ---- receiving, as ob1 does ---- */
 
-/** ob1 sees 16 bits of a number: it would mistake a message overtaken by 32768 for another. */
+/** Check a number. ob1 sees 16 bits of it, and would mistake a message overtaken by 32768 others. */
 static void match(uint32_t number)
 {
     assert_true(number >= program->expected); /* otherwise a duplicate */
@@ -189,7 +189,7 @@ static void note_received(const uint8_t *data, size_t len_bytes)
 
 /* ---- the two programs ---- */
 
-/** Have the programs compute now and then, for up to 3 ms. */
+/** Have the entered program alternate between MPI and computing, for up to 3 ms each. */
 static void come_and_go(void)
 {
     if (fake_ompi.now_ns >= program->changes_ns) {
@@ -333,7 +333,7 @@ static void send_one(unsigned index, unsigned rail)
     send_eager(rail, TINY_BYTES);
 }
 
-/** The process learns of it by sending on rail `asks_by`: the one in use, or the other. */
+/** Give up process 1, which learns this by sending on rail `asks_by`, in use or not. */
 static void be_given_up(unsigned asks_by)
 {
     memset(programs, 0, sizeof(programs));
@@ -348,13 +348,13 @@ static void be_given_up(unsigned asks_by)
     send_one(1, 0);
     pass(5);
     mca_btl_rawe_proc_listen();
-    departed(&processes[0].other->proc_name); /* process 0's runtime reports it */
+    departed(&processes[0].other->proc_name); /* process 0's runtime reports process 1 */
     pass(1000);
     assert_int_equal(heard[0] + heard[1], 0); /* nothing is in flight, and no probe is sent */
     programs[1].abandoned = true;
     send_one(1, asks_by);
     pass(2500);
-    assert_int_equal(heard[0], 0); /* Open MPI already knows */
+    assert_int_equal(heard[0], 0); /* process 0's Open MPI already knows */
     assert_int_equal(heard[1], 1);
     processes_stop();
     mca_btl_rawe_proc_close();
@@ -382,7 +382,7 @@ int __wrap_sched_yield(void)
     return 0;
 }
 
-/** The awaited rank may need this processor. */
+/** Progress yields the processor because the awaited rank may need it. */
 TEST(component_progress__yields_where_others_use_the_processor)
 {
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of add_procs and del_procs, and of processes that connect first. bml/r2 calls both with its
- * lock held, while a callback inside an engine may be waiting for it. No process answers.
+ * Tests of add_procs and del_procs, and of processes that connect before add_procs. bml/r2 holds its
+ * lock when it calls the two, and a callback inside an engine may be waiting for that lock.
  */
 #include "btl_rawe_contact.h"
 
@@ -41,12 +41,12 @@ void mca_btl_rawe_failures_report(void)
 
 #define THEIR_HOST 4711u
 
-/** The data that all processes have published, one interface, and the state of their host. */
+/** What every peer has published (one interface), and the state of the peers' host. */
 static struct mca_btl_rawe_published theirs;
-static bool local;               /**< they are on this host */
-static bool host_silent;         /**< the host has been silent before */
-static uint32_t heard_mtu_bytes; /**< of the path it was heard on; 0: never */
-static bool other_follow;        /**< another module has yet to try them */
+static bool local;               /**< the peers are on this host */
+static bool host_silent;         /**< their host has failed to answer before */
+static uint32_t heard_mtu_bytes; /**< MTU of the path that the host was heard on; 0: never heard */
+static bool other_follow;        /**< another module has yet to try the peers */
 static bool given_up;            /**< all modules have tried, without success */
 static bool alone;               /**< no other BTL is in use */
 
@@ -159,7 +159,7 @@ unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_pu
     return callers.count;
 }
 
-/* add_procs finds no process. */
+/* No other BTL shares memory, so add_procs ignores no process. */
 bool mca_btl_rawe_compat_shared_memory(void)
 {
     return false;
@@ -180,7 +180,7 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *of, op
     return &endpoint;
 }
 
-static unsigned introduced;   /**< endpoints */
+static unsigned introduced;   /**< endpoints introduced */
 static bool known_elsewhere;  /**< another path leads to the process */
 static uint32_t passed_bytes; /**< measured path MTU; 0: no answer */
 static uint32_t limit_bytes;  /**< limit set for the endpoint's frames */
@@ -198,13 +198,13 @@ void mca_btl_rawe_endpoint_limit_mtu(mca_btl_base_endpoint_t *which, uint32_t mt
 }
 
 static bool is_inside;          /**< another thread is in an engine */
-static uint64_t searched_ns[2]; /**< time limit of the search for paths */
+static uint64_t searched_ns[2]; /**< time limits of the searches for paths */
 static struct rawe_path searched[8];
 static uint8_t searched_macs[8][RAWE_MAC_BYTES];
-static unsigned searched_paths; /**< in the last search */
+static unsigned searched_paths; /**< paths in the last search */
 static unsigned searches;
 
-/** Send, and look up an endpoint, in another thread while paths are searched for. */
+/** Set `*context` if another thread can send and look up an endpoint during the search. */
 static void *beside_main(void *context)
 {
     bool *free = context;
@@ -297,7 +297,7 @@ static void add(void)
 
 static opal_proc_t peer_proc;
 
-/** Introduce a process with the paths in `theirs`. Returns its endpoint, or NULL. */
+/** Call add_procs for a process that has published `theirs`. Returns its endpoint, or NULL. */
 static mca_btl_base_endpoint_t *introduce(void)
 {
     opal_proc_t *proc = &peer_proc;
@@ -320,7 +320,7 @@ TEST(mca_btl_rawe_add_procs__holds_up_no_other_thread)
     fake_ompi_assert_shown("peer_unreachable", "10000 ms");
 }
 
-/** The wait is for the host, not for each of its processes. */
+/** A silent host is waited for once, not once per process. */
 TEST(mca_btl_rawe_add_procs__waits_for_a_silent_host_once)
 {
     add();
@@ -329,7 +329,7 @@ TEST(mca_btl_rawe_add_procs__waits_for_a_silent_host_once)
     assert_int_equal(searched_ns[1], MCA_BTL_RAWE_BRIEF_MS * 1000000ull);
 }
 
-/** A board's NIC to its BMC has the same MAC on many hosts, and reaches none of them. */
+/** The NIC between a board and its BMC has the same MAC on many hosts, and reaches none of them. */
 TEST(mca_btl_rawe_add_procs__seeks_a_host_with_a_mac_of_ours_by_its_others)
 {
     theirs.count = 2;
@@ -355,13 +355,13 @@ TEST(mca_btl_rawe_add_procs__seeks_a_process_of_this_host_on_lo)
     assert_int_equal(searches, 0);
     module.interface.loopback = true;
     module.address = (struct mca_btl_rawe_address){.mtu_bytes = 65536};
-    /* Nothing on lo can fail: a silent process may be stopped. */
+    /* lo itself cannot fail: a process that does not answer may be stopped. */
     assert_ptr_equal(introduce(), &endpoint);
     assert_int_equal(searches, 1);
     assert_int_equal(opened_mtu_bytes, 65536);
 }
 
-/** Open MPI keeps an endpoint without any BTL, and ob1 would dereference a null pointer. */
+/** Open MPI would keep an endpoint without BTLs, and ob1 would dereference a null pointer. */
 TEST(mca_btl_rawe_add_procs__ends_the_job_where_nothing_is_left)
 {
     alone = true;
@@ -369,24 +369,24 @@ TEST(mca_btl_rawe_add_procs__ends_the_job_where_nothing_is_left)
     assert_int_equal(fake_ompi.shown, 1);
     fake_ompi_assert_shown("peer_unreachable", "10000 ms");
     assert_int_equal(fake_ompi.errors, 1);
-    theirs.count = 0; /* it has no rawe */
+    theirs.count = 0; /* the process does not use rawe */
     add();
     assert_int_equal(fake_ompi.shown, 1);
     fake_ompi_assert_shown("peer_unreachable", "10000 ms");
     assert_int_equal(fake_ompi.errors, 2);
-    assert_null(fake_ompi.blamed); /* a fault-tolerant job would go on without it */
+    assert_null(fake_ompi.blamed); /* a fault-tolerant job would go on without a blamed process */
     assert_non_null(strstr(fake_ompi.error, "cannot reach rank 1 on there"));
 }
 
 TEST(mca_btl_rawe_add_procs__leaves_a_process_to_what_is_left)
 {
-    add(); /* another BTL */
+    add(); /* another BTL may reach it */
     alone = other_follow = true;
-    add(); /* or another of our interfaces */
+    add(); /* another of our interfaces may reach it */
     assert_int_equal(fake_ompi.errors, 0);
 }
 
-/** MPI_Init shows its own message and returns. */
+/** MPI_Init itself reports unreachable processes, so rawe does not. */
 TEST(mca_btl_rawe_add_procs__tells_mpi_init_what_is_not_reached)
 {
     opal_proc_t *proc = OBJ_NEW(opal_proc_t);
@@ -404,7 +404,7 @@ TEST(mca_btl_rawe_add_procs__tells_mpi_init_what_is_not_reached)
     OBJ_RELEASE(proc);
 }
 
-/** Another process of the host has answered, so this one may be stopped or its cable pulled. */
+/** The host has answered before, so a silent process may be stopped, or its cable pulled. */
 TEST(mca_btl_rawe_add_procs__trusts_a_path_that_its_host_was_heard_by)
 {
     passed_bytes = 1500;
@@ -419,7 +419,7 @@ TEST(mca_btl_rawe_add_procs__trusts_a_path_that_its_host_was_heard_by)
     assert_int_equal(fake_ompi.shown, 0);
 }
 
-/** The process is neither stopped nor disconnected: only this path is silent. */
+/** The process answers on another path, so it is not stopped: only this path is silent. */
 TEST(mca_btl_rawe_add_procs__trusts_no_path_of_a_process_that_others_reach)
 {
     passed_bytes = 1500;
@@ -438,7 +438,7 @@ static uint64_t search_of_a_silent_host(void)
     return searched_ns[0];
 }
 
-/** Another BTL soon takes over if this interface never heard anything. */
+/** Wait longer if the interface has reached any peer, or if no other BTL could take over. */
 TEST(mca_btl_rawe_add_procs__has_patience_for_what_may_be_stopped)
 {
     mca_btl_rawe_params.peer_timeout = 30;
@@ -472,7 +472,7 @@ TEST(mca_btl_rawe_add_procs__hands_over_what_it_has_measured)
     assert_int_equal(limit_bytes, 1000);
 }
 
-/** Endpoints stay until finalize, because a peer may still wait for an acknowledgement. */
+/** Endpoints stay until finalize because a peer may still be waiting for an acknowledgement. */
 TEST(mca_btl_rawe_del_procs__leaves_connections_to_finalize)
 {
     mca_btl_base_endpoint_t *endpoints[] = {NULL, &endpoint};
@@ -496,7 +496,7 @@ TEST(mca_btl_rawe_del_procs__does_not_wait_for_a_callback)
     assert_false(endpoint.in_use);
 }
 
-/** Return true if the connections of a calling process fail. */
+/** Return true if a CONNECT from a process makes rawe give up its connections. */
 static bool is_refused(void)
 {
     static struct rawe_conn conn;
@@ -519,7 +519,7 @@ TEST(mca_btl_rawe_accept__refuses_who_was_searched_for_in_vain)
     assert_false(is_refused());
 }
 
-/** Receive a CONNECT through a module that it is not for. */
+/** Receive, through this module, a CONNECT meant for another one. */
 static void call(mca_btl_rawe_module_t *through)
 {
     static const uint8_t mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
@@ -528,7 +528,7 @@ static void call(mca_btl_rawe_module_t *through)
     assert_null(mca_btl_rawe_accept(through, &from, mac));
 }
 
-/** The progress thread calls nothing of Open MPI, whichever module it serves. */
+/** The progress thread must not call Open MPI, whichever module it serves. */
 TEST(mca_btl_rawe_accept__no_search_outside_of_mpi)
 {
     static mca_btl_rawe_module_t through;
@@ -545,7 +545,7 @@ TEST(mca_btl_rawe_accept__no_search_outside_of_mpi)
 
 static const uint8_t second_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 2};
 
-/** The interface named as a frame's sender. */
+/** The sending interface named in the frame. */
 static struct rawe_connect through_second = {.port = 2, .key = 20};
 
 /** Receive a frame from a connected process that has published two interfaces and lo. */
@@ -570,7 +570,7 @@ TEST(mca_btl_rawe_unknown_source__opens_what_the_peer_has_published)
     come_from(second_mac);
     assert_int_equal(opened, 1);
     assert_int_equal(opened_mtu_bytes, 1400);
-    /* Frames are no longer than our own interface allows. */
+    /* Our own interface's MTU also limits the frames. */
     module.address.mtu_bytes = 1300;
     come_from(second_mac);
     assert_int_equal(opened_mtu_bytes, 1300);
@@ -585,7 +585,7 @@ TEST(mca_btl_rawe_unknown_source__opens_nothing_that_is_forged)
     assert_int_equal(opened, 0);
 }
 
-/** A known interface has a new address, which is followed inside and outside MPI. */
+/** A known interface's new address is adopted both inside and outside MPI. */
 TEST(mca_btl_rawe_unknown_source__follows_a_known_interface)
 {
     static const uint8_t elsewhere[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 9};

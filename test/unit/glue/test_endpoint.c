@@ -93,7 +93,7 @@ static mca_btl_base_endpoint_t *endpoint_on(unsigned index)
     return mca_btl_rawe_endpoint_get(&modules[index], proc, &address, 1500);
 }
 
-/** Introduce a peer, as add_procs does once there is a path. */
+/** Introduce a peer, as add_procs does once it has found a path. */
 static mca_btl_base_endpoint_t *introduce_on(unsigned index)
 {
     mca_btl_base_endpoint_t *endpoint = endpoint_on(index);
@@ -102,7 +102,7 @@ static mca_btl_base_endpoint_t *introduce_on(unsigned index)
     return endpoint;
 }
 
-/** The peer behind the endpoint is silent for too long. */
+/** Fail the endpoint's connection, as when its peer has been silent for too long. */
 static void give_up(mca_btl_base_endpoint_t *endpoint, unsigned lane)
 {
     struct rawe_conn *conn = rawe_peer_conn(&endpoint->peer, lane);
@@ -111,7 +111,7 @@ static void give_up(mca_btl_base_endpoint_t *endpoint, unsigned lane)
     mca_btl_rawe_failed(endpoint->module, conn, SILENT_NS);
 }
 
-/** The peer's responder answers, but its connection does not. */
+/** Report a silent connection to a peer whose responder answers. */
 static void be_silent(mca_btl_base_endpoint_t *endpoint)
 {
     struct rawe_conn *conn = rawe_peer_conn(&endpoint->peer, 0);
@@ -147,7 +147,7 @@ static void report(void)
 
 static void set_up(void)
 {
-    memcpy(answers_from, (uint8_t[]){2, 0, 0, 0, 0, 1}, RAWE_MAC_BYTES); /* of endpoint_on(0) */
+    memcpy(answers_from, (uint8_t[]){2, 0, 0, 0, 0, 1}, RAWE_MAC_BYTES); /* endpoint_on(0)'s */
     unanswered = false;
     fake_ompi_begin();
     memset(modules, 0, sizeof(modules));
@@ -187,7 +187,7 @@ static void tear_down(void)
     mca_btl_rawe_proc_close();
     OBJ_DESTRUCT(&mca_btl_rawe_state.routes_lock);
     rawe_handle_table_free(&handles);
-    /* Each reference to the process was released, once. */
+    /* Each reference to the process has been released exactly once. */
     assert_int_equal(proc->super.super.obj_reference_count, 1);
     OBJ_RELEASE(proc);
 }
@@ -196,8 +196,8 @@ FIXTURE(set_up, tear_down);
 
 #define TAG 77u
 
-static unsigned received; /**< messages that the callback for TAG was given */
-static bool lock_free;    /**< another thread could use the engines meanwhile */
+static unsigned received; /**< messages passed to the callback for TAG */
+static bool lock_free;    /**< another thread could enter the engines during the callback */
 
 static void *enter_main(void *context)
 {
@@ -235,14 +235,14 @@ static void deliver_from(mca_btl_base_endpoint_t *endpoint)
     assert_int_equal(received, 1);
 }
 
-/** A reply introduces the peer, and must not wait for a thread that introduces a silent one. */
+/** A reply introduces the peer; it must not wait for a thread that is introducing a silent one. */
 TEST(mca_btl_rawe_deliver__holds_no_lock_for_one_that_is_not_introduced)
 {
     opal_set_using_threads(true);
     deliver_from(endpoint_on(0));
     assert_true(lock_free);
     introduce_on(1);                           /* on another interface */
-    assert_null(mca_btl_rawe_take_deferred()); /* none is left for progress */
+    assert_null(mca_btl_rawe_take_deferred()); /* no message is left for progress */
     deliver_from(endpoint_on(0));
     assert_false(lock_free);
     opal_set_using_threads(false);
@@ -302,11 +302,11 @@ TEST(mca_btl_rawe_endpoint_get__a_lost_peer_begins_again)
     mca_btl_base_endpoint_t *before = introduce_on(0);
     give_up(before, RAWE_LANE_EXPRESS);
     report();
-    before->in_use = false; /* del_procs inside progress: it is not closed yet */
+    before->in_use = false; /* as by del_procs inside progress, which does not close it */
     mca_btl_base_endpoint_t *again = introduce_on(0);
     assert_true(again != before);
     assert_false(again->lost);
-    assert_ptr_equal(rawe_peer_next(&again->peer), &again->peer); /* not the lost one's routes */
+    assert_ptr_equal(rawe_peer_next(&again->peer), &again->peer); /* no routes of the lost one */
     assert_int_equal(rawe_peer_conn(&again->peer, RAWE_LANE_EXPRESS)->handshake.state,
                      RAWE_CONN_IDLE);
     assert_ptr_equal(mca_btl_rawe_endpoint_find(&modules[0], proc->proc_name, again->address.port,
@@ -330,21 +330,21 @@ TEST(mca_btl_rawe_endpoint_limit_mtu__bounds_all_frames)
     const struct rawe_conn *before = rawe_peer_conn(&endpoint->peer, RAWE_LANE_EXPRESS);
     assert_int_equal(before->path.payload_max_bytes, payload_bytes(1500));
     mca_btl_rawe_endpoint_limit_mtu(endpoint, 1000);
-    mca_btl_rawe_endpoint_limit_mtu(endpoint, 1400); /* it does not grow */
+    mca_btl_rawe_endpoint_limit_mtu(endpoint, 1400); /* the limit never rises */
     assert_int_equal(endpoint->path_mtu_bytes, 1000);
     assert_int_equal(before->path.payload_max_bytes, payload_bytes(1000));
     const struct rawe_conn *after = rawe_peer_conn(&endpoint->peer, RAWE_LANE_BULK);
     assert_int_equal(after->path.payload_max_bytes, payload_bytes(1000));
 }
 
-/** A loss is reported once, however it shows, and only if Open MPI may wait for the process. */
+/** A loss is reported once, however it is noticed, and only if Open MPI may wait for the peer. */
 TEST(mca_btl_rawe_failed__and_other_losses__who_hears_of_it)
 {
     static const struct {
         const char *name;
         void (*lose)(void *context, struct rawe_conn *conn); /**< NULL: the peer is silent */
         bool introduced, fault_tolerant, alone;
-        unsigned at_once, later; /**< errors; the engine is in use at first */
+        unsigned at_once, later; /**< errors before and after report() */
         const char *topic, *text;
     } cases[] = {
         {"most jobs end", NULL, true, false, false, 1, 1, "peer_lost", " 5 s\n"},
@@ -416,7 +416,7 @@ TEST(mca_btl_rawe_failed__no_connection_to_the_process_is_left)
     assert_true(mca_btl_rawe_endpoint_process_lost(proc->proc_name));
 }
 
-/** Open MPI knows of the death: it has reported it, or agreed on it with others. */
+/** A death that the runtime has reported is not reported to Open MPI, which already knows. */
 TEST(mca_btl_rawe_endpoints_take_lost__who_has_died_by_the_runtimes_word)
 {
     mca_btl_base_endpoint_t *introduced = introduce_on(0), *called = endpoint_on(1);
@@ -459,7 +459,7 @@ TEST(mca_btl_rawe_silent__is_reported_when_the_process_answers_but_in_finalize)
     assert_int_equal(fake_ompi_shown("connection_stalled"), 1);
 }
 
-/** Silence starts when the peer was last seen computing (at 9 s), for a CONNECT as well. */
+/** Silence is counted from when the peer was last seen computing (9 s), even for a CONNECT. */
 TEST(mca_btl_rawe_silent__is_explained_by_a_process_that_computes)
 {
     static const enum rawe_conn_state states[] = {RAWE_CONN_CONNECTING, RAWE_CONN_OPEN};
@@ -484,7 +484,7 @@ static uint32_t shrink_path(void)
     watched = (struct rawe_watch *)&proc;
     fake_ompi.now_ns = modules[0].engine.now_ns = SILENT_NS;
     passed_bytes = 1000;
-    for (unsigned i = 0; i < 2; i++) { /* the path is probed, and answers */
+    for (unsigned i = 0; i < 2; i++) { /* probe the path, then use the result */
         mca_btl_rawe_stalled(endpoint->module, conn, SILENT_NS);
     }
     mca_btl_rawe_params.peer_timeout = 0;
@@ -505,7 +505,7 @@ TEST(mca_btl_rawe_stalled__sends_what_passes)
     }
 }
 
-/** The stall ended before its path had been measured. */
+/** The stall ended before the path was measured. */
 TEST(mca_btl_rawe_stalled__heeds_no_result_of_an_earlier_stall)
 {
     mca_btl_base_endpoint_t *endpoint = introduce_on(0);
@@ -564,7 +564,7 @@ TEST(mca_btl_rawe_endpoint_follow__without_memory)
     assert_int_equal(endpoint->address.mac[5], 1);
 }
 
-/** A route that is down has no connection that could be silent. */
+/** A route that is down has no connection whose silence would reveal the move. */
 TEST(mca_btl_rawe_endpoint_ping__seeks_a_peer_that_has_moved)
 {
     static const uint8_t one[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 7};
@@ -578,7 +578,7 @@ TEST(mca_btl_rawe_endpoint_ping__seeks_a_peer_that_has_moved)
     assert_memory_equal(endpoint->address.mac, one, RAWE_MAC_BYTES);
 }
 
-/** Both ends moved at the same time: only frames to published addresses still arrive. */
+/** Both ends changed their addresses at once: only frames to published addresses still arrive. */
 TEST(mca_btl_rawe_silent__seeks_a_peer_that_has_moved)
 {
     static const uint8_t one[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 7};
@@ -587,10 +587,10 @@ TEST(mca_btl_rawe_silent__seeks_a_peer_that_has_moved)
 
     unanswered = false;
     memcpy(answers_from, one, RAWE_MAC_BYTES);
-    be_silent(endpoint); /* its answer to the published address shows where it is */
+    be_silent(endpoint); /* the answer to the published address shows the new one */
     be_silent(endpoint);
     assert_memory_equal(endpoint->address.mac, one, RAWE_MAC_BYTES);
-    /* It moves again: its published address is pinged as well as the one in use. */
+    /* After another move, both the published address and the one in use are pinged. */
     memcpy(answers_from, other, RAWE_MAC_BYTES);
     be_silent(endpoint);
     assert_memory_equal(endpoint->address.mac, other, RAWE_MAC_BYTES);

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of messages to the user: which are shown, and how often. Open MPI's own parameters decide;
- * its output is intercepted.
+ * Tests of which messages are shown to the user, and how often, depending on Open MPI's own
+ * parameters. Open MPI's output is intercepted.
  */
 #include "btl_rawe_compat.h"
 
@@ -21,7 +21,7 @@
 
 static char *selection;
 static int level;
-static unsigned shown; /**< messages since the test began */
+static unsigned shown; /**< messages since begin() */
 static char text[8192];
 
 void __wrap_opal_output(int stream, const char *format, ...);
@@ -43,10 +43,7 @@ static pmix_op_cbfunc_t answer;       /**< the newest message's callback ... */
 static void *answer_context;          /**< ... and its argument */
 static const pmix_info_t *in_transit; /**< read until the callback is called */
 
-/*
- * Open MPI's shared libraries call these, too, and --wrap redirects their calls as well, so the
- * symbols must not be hidden.
- */
+/* Visible, because --wrap also redirects the calls of Open MPI's shared libraries. */
 #pragma GCC visibility push(default)
 pmix_status_t __wrap_PMIx_Log(const pmix_info_t data[], size_t count,
                               const pmix_info_t directives[], size_t directive_count);
@@ -78,7 +75,7 @@ pmix_status_t __wrap_PMIx_Log_nb(const pmix_info_t data[], size_t count,
     return PMIX_SUCCESS;
 }
 #else
-/* Functions of ORTE. */
+/* Fakes of ORTE's functions. */
 extern bool orte_show_help_is_available(void);
 extern int orte_show_help_norender(const char *file, const char *topic, bool header,
                                    const char *message);
@@ -97,7 +94,7 @@ int orte_show_help_norender(const char *file, const char *topic, bool header, co
 }
 #endif
 
-/** Begin a life of the component in a job with this selection of BTLs. */
+/** Restart the component in a job with this selection of BTLs. */
 static void begin(char *selected, int verbose)
 {
     selection = selected;
@@ -107,7 +104,7 @@ static void begin(char *selected, int verbose)
     text[0] = '\0';
 }
 
-/** Register two parameters of Open MPI's framework. */
+/** Register the two parameters of the BTL framework that decide about messages. */
 static void set_up(void)
 {
     assert_int_equal(opal_init_util(NULL, NULL), OPAL_SUCCESS);
@@ -210,7 +207,7 @@ TEST(mca_btl_rawe_help__what_ends_the_job_is_shown_and_the_rest_if_asked_for_or_
     assert_non_null(strstr(text, "CAP_NET_RAW"));
 }
 
-/** The parameter selects by name; the message lists the valid names. */
+/** A congestion control is selected by name; the message lists the valid names. */
 TEST(mca_btl_rawe_params_check__knows_the_congestion_controls)
 {
     static char cubic[] = "cubic", unknown[] = "cubi", empty[] = "";

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of modules that drive each other while the process finalizes. Progress is fake: an endpoint
- * of one module may be closed once another module has made progress.
+ * Tests of lingering in MPI_Finalize: all modules make progress until every endpoint is done.
+ * Progress is fake: an endpoint of one module is done once another module has made progress.
  */
 #include "btl_rawe_lifecycle.h"
 
@@ -24,7 +24,7 @@
 #include "fake_ompi.h"
 
 #define MODULES 3u
-#define LO 2u /**< not open */
+#define LO 2u /**< index of lo's module, which is not open */
 #define MS 1000000ull
 
 static mca_btl_rawe_module_t modules[MODULES];
@@ -32,18 +32,18 @@ static mca_btl_base_endpoint_t endpoints[2];
 static struct rawe_peer suspected; /**< its route is in doubt */
 static unsigned driven[MODULES];
 static unsigned asked[2];
-static unsigned done_after; /**< calls of the second module's progress */
+static unsigned done_after; /**< progress calls of the second module before the peer is done */
 static bool loses;          /**< the peer never acknowledges everything */
-static bool receives;       /**< each call receives something */
+static bool receives;       /**< each progress call receives something */
 static bool soon_lost;      /**< the second endpoint reports loss the first time only */
 static bool fenced;         /**< the job has passed a fence in MPI_Finalize */
 static enum rawe_needs needed[2];
 static unsigned routes_checks, repairs;
-static unsigned groups_driven; /**< calls for groups, before the engines finalize */
+static unsigned groups_driven; /**< progress calls for groups, before the engines finalize */
 static unsigned last_repaired; /**< groups_driven at the last repair */
 static opal_proc_t procs[2];
 static opal_vpid_t departs;      /**< the runtime reports the end of this process ... */
-static unsigned departure_after; /**< ... after this many calls of the second module's progress */
+static unsigned departure_after; /**< ... after this many progress calls of the second module */
 
 void mca_btl_rawe_routes_check(bool may_say)
 {
@@ -104,9 +104,9 @@ int __wrap_nanosleep(const struct timespec *request, struct timespec *remaining)
     return 0;
 }
 
-static unsigned groups_last; /**< calls until groups are done */
+static unsigned groups_last; /**< progress calls until all groups are done */
 
-/* Replaces the groups' function. */
+/* Fake: all groups are done after `groups_last` progress calls. */
 bool mca_btl_rawe_multicast_done(void)
 {
     return groups_driven >= groups_last;
@@ -174,7 +174,7 @@ static void tear_down(void)
     rawe_handle_table_free(&mca_btl_rawe_state.handles);
 }
 
-/** Linger, as if for the first time. The peer is done after `calls` of progress. */
+/** Linger as if for the first time. The peer is done after `calls` progress calls. */
 static void linger(unsigned calls)
 {
     mca_btl_rawe_state.finalizing = false;
@@ -185,7 +185,7 @@ static void linger(unsigned calls)
 
 FIXTURE(set_up, tear_down);
 
-/** A starved peer may still need data in flight to it; each endpoint has its own time limit. */
+/** A starved peer may still need data in flight, so only the endpoints' time limits apply. */
 TEST(mca_btl_rawe_linger__drives_all_that_are_open_however_long)
 {
     for (unsigned i = 0; i < 2; ++i) {
@@ -218,9 +218,7 @@ TEST(mca_btl_rawe_linger__does_not_wait_for_the_lost)
     assert_int_equal(asked[0], 0);
 }
 
-/**
- * After the fence, no process of the job receives anything, but connected jobs exchange messages.
- */
+/** After a fence, no process needs anything, unless connected jobs still exchange messages. */
 TEST(mca_btl_rawe_linger__knows_what_a_fence_means)
 {
     static const struct {
@@ -238,7 +236,7 @@ TEST(mca_btl_rawe_linger__knows_what_a_fence_means)
     }
 }
 
-/** Others may lack the last Bcast, unless a fence shows that all have left their calls. */
+/** Other members may lack the last Bcast unless a fence shows that all have returned from it. */
 TEST(mca_btl_rawe_linger__stays_for_groups_without_a_fence)
 {
     static const struct {
@@ -262,7 +260,7 @@ TEST(mca_btl_rawe_linger__stays_for_groups_without_a_fence)
     }
 }
 
-/** If a rank of this host leaves first, the fanout group breaks, and frames stop arriving. */
+/** If another rank of this host exits first, the fanout group breaks and frames stop arriving. */
 TEST(mca_btl_rawe_linger__repairs_sockets_while_groups_are_driven)
 {
     groups_last = 10;
@@ -274,7 +272,7 @@ TEST(mca_btl_rawe_linger__repairs_sockets_while_groups_are_driven)
     assert_int_equal(last_repaired, 0);
 }
 
-/** Open MPI told the program, which shrank its communicators before rawe noticed the loss. */
+/** The runtime reports the process's end before rawe itself notices the loss. */
 TEST(mca_btl_rawe_linger__does_not_wait_for_a_process_that_departs)
 {
     departs = 0;
@@ -285,7 +283,7 @@ TEST(mca_btl_rawe_linger__does_not_wait_for_a_process_that_departs)
     assert_int_equal(fake_ompi.shown, 0);
 }
 
-/** The program learns of losses from errors; a live peer sees us silent. */
+/** A fault-tolerant program learns of losses from errors; a live peer notices our silence. */
 TEST(mca_btl_rawe_linger__reports_no_loss_in_a_fault_tolerant_job)
 {
     loses = fake_ompi.fault_tolerant = true;
@@ -306,7 +304,7 @@ TEST(mca_btl_rawe_linger__says_what_may_be_lost)
     assert_int_equal(fake_ompi.shown, 1);
 }
 
-/** Messages may still be acknowledged while another endpoint is waited for. */
+/** Messages may still be acknowledged while rawe waits for another endpoint. */
 TEST(mca_btl_rawe_linger__says_only_what_is_lost_in_the_end)
 {
     soon_lost = true;
@@ -315,7 +313,7 @@ TEST(mca_btl_rawe_linger__says_only_what_is_lost_in_the_end)
     assert_int_equal(fake_ompi.shown, 0);
 }
 
-/** Ranks of this host may leave meanwhile, which breaks the group that all receive through. */
+/** Ranks of this host may exit meanwhile, which breaks the fanout group that they share. */
 TEST(mca_btl_rawe_linger__repairs_the_group)
 {
     linger(5);
@@ -325,7 +323,7 @@ TEST(mca_btl_rawe_linger__repairs_the_group)
     assert_int_equal(repairs, 1);
 }
 
-/** A window that the program leaves to MPI_Finalize is freed by now. */
+/** MPI_Finalize has freed any remaining windows, so PUTs must no longer write to them. */
 TEST(mca_btl_rawe_linger__places_nothing_any_more)
 {
     uint8_t memory[64];
@@ -358,7 +356,7 @@ TEST(mca_btl_rawe_linger__has_none_opened_any_more)
     }
 }
 
-/** A cable may have been pulled just before. */
+/** A cable may have been pulled just before MPI_Finalize, so the routes are still checked. */
 TEST(mca_btl_rawe_linger__leaves_routes_that_are_down)
 {
     linger(3);
@@ -370,14 +368,14 @@ TEST(mca_btl_rawe_linger__leaves_routes_that_are_down)
 
 static unsigned performed;
 
-/** mca_btl_rawe_work.perform: a send, which needs engines that are not finalizing yet. */
+/** Stand in for a send, which must run before the engines are finalizing. */
 static void perform(struct mca_btl_rawe_work *work)
 {
     assert_false(modules[0].engine.finalizing);
     performed++;
 }
 
-/** Work may be handed to a thread that entered alone and so does not check for any. */
+/** A thread that entered alone does not check for handed-over work, so lingering must. */
 TEST(mca_btl_rawe_linger__begins_with_what_was_handed_over)
 {
     struct mca_btl_rawe_work work = {.perform = perform};

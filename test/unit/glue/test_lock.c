@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the engines' lock: it nests, excludes other threads, and passes work on.
+ * Tests of the engines' lock: it nests, excludes other threads, and passes on work.
  */
 #include "btl_rawe_lock.h"
 
@@ -13,11 +13,11 @@
 
 #define ROUNDS 20000u
 
-static unsigned long counted; /**< by the holder of the lock */
+static unsigned long counted; /**< incremented by the lock's holder */
 static atomic_uint claims;
 static atomic_bool release;
 
-/** Work handed over by several threads, each in order. */
+/** An item of work, and its number in the order in which its thread hands over items. */
 struct item {
     struct mca_btl_rawe_work work;
     unsigned thread, number;
@@ -66,7 +66,7 @@ static void end(pthread_t thread)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/** Record whether another thread can enter now. */
+/** Store in `*context` whether this thread can take the lock. */
 static void *try_main(void *context)
 {
     bool *entered = context;
@@ -85,7 +85,7 @@ static bool another_may_enter(void)
     return entered;
 }
 
-/** Stay inside until told to leave. */
+/** Hold the lock until `release` is set. */
 static void *stay_main(void *context)
 {
     pthread_barrier_t *entered = context;
@@ -130,7 +130,7 @@ static void *count_main(void *context)
     return NULL;
 }
 
-/** Act as an MPI thread: do work if it may enter, otherwise hand it over. */
+/** Act as an MPI thread: do each item of work if the lock is free, otherwise hand it over. */
 static void *work_main(void *context)
 {
     struct item *items = context;
@@ -147,7 +147,7 @@ static void *work_main(void *context)
     return NULL;
 }
 
-/** Act as a tool that enters a few times, until MPI is done. */
+/** Act as a tool that claims the lock until MPI is done and ten claims have succeeded. */
 static void *claim_main(void *context)
 {
     const atomic_bool *done = context;
@@ -235,7 +235,7 @@ static void *enter_main(void *context)
     return NULL;
 }
 
-/** Waiting is safe: the progress thread and tools call nothing that could wait for this thread. */
+/** Waiting for a claim is safe: its holder calls nothing that could wait for this thread. */
 TEST(mca_btl_rawe_enter__waits_for_a_claim)
 {
     bool entered = false;
@@ -261,7 +261,7 @@ TEST(mca_btl_rawe_enter__what_was_handed_over_comes_first)
     mca_btl_rawe_unlock();
 }
 
-/** A callback may send. Work that others handed over waits until the callback returns. */
+/** A callback may send, but work that other threads handed over waits until it returns. */
 TEST(mca_btl_rawe_enter__leaves_what_was_handed_over_in_a_callback)
 {
     mca_btl_rawe_lock();

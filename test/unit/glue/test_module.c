@@ -17,7 +17,7 @@
 #include "linux/host/rawe_host_group.h"
 #include "fake_ompi.h"
 
-/** More attempts than rawe makes to reopen sockets. */
+/** An upper bound on rawe's attempts to reopen sockets. */
 #define ATTEMPTS_MOST 100u
 
 /** Descriptors of the fake sockets. */
@@ -28,11 +28,11 @@ static mca_btl_rawe_module_t module;
 static unsigned opened;   /**< attempts to open all sockets */
 static unsigned reopened; /**< attempts to reopen one socket */
 static int (*broken)(void *context);
-static int bound_to;           /**< index of the sockets' interface */
-static bool links_are_members; /**< otherwise only the responder loses its group */
+static int bound_to;           /**< index of the interface that the sockets are bound to */
+static bool links_are_members; /**< the fanout group includes the link's socket */
 static bool listens;           /**< the service thread listens to the link */
 static bool woken;             /**< the service thread was woken */
-static bool reopened_in_use;   /**< while listening: epoll would wait for the old file */
+static bool reopened_in_use;   /**< while epoll listened: it would keep the old file */
 
 /* This host's group and its sockets. */
 
@@ -104,7 +104,7 @@ void rawe_responder_wake(struct rawe_responder *responder, unsigned in_us)
     woken = in_us == 0;
 }
 
-/** mca_btl_rawe_module_t.open_sockets */
+/** Fail to open sockets, in place of the module's function. */
 static bool open_sockets(mca_btl_rawe_module_t *of)
 {
     const struct rawe_port_error error = {"mmap", ENOMEM};
@@ -185,21 +185,21 @@ TEST(mca_btl_rawe_failures_report__the_first_of_each_kind)
 
     mca_btl_rawe_failure_note(true, "eth1", &first);
     mca_btl_rawe_failure_note(true, "eth2", &second);
-    fake_ompi.unasked = true; /* the failure of an interface in use is shown to everybody */
+    fake_ompi.unasked = true; /* failures in use are shown even if rawe was not selected */
     mca_btl_rawe_help_begin();
     mca_btl_rawe_failures_report();
     assert_int_equal(fake_ompi.shown, 1);
     fake_ompi_assert_shown("reopen_failed", "eth1");
 }
 
-/** A PING arrives at a module that is not open. */
+/** Have the service thread report a PING that arrived at the module. */
 static void *ping_main(void *context)
 {
     assert_false(mca_btl_rawe_thread_serviced(&module));
     return context;
 }
 
-/** The thread answers PINGs, but a helper may take a minute to open a socket. */
+/** MPI's thread opens sockets: that may take a minute, and the service thread answers PINGs. */
 TEST(mca_btl_rawe_thread_serviced__mpi_opens_what_is_asked_for)
 {
     in_service_thread(ping_main);
@@ -218,13 +218,13 @@ static void open_and_fail(void)
     assert_false(mca_btl_rawe_module_open_if_needed(&module));
 }
 
-/** Called for every PING; must not start a helper or request a ring each time. */
+/** The function is called for every PING, so it must not try to open sockets each time. */
 TEST(mca_btl_rawe_module_open_if_needed__what_failed_is_not_tried_at_once)
 {
     open_and_fail();
     open_and_fail();
     assert_int_equal(opened, 1);
-    module.open_tried_ns -= 2000000000u; /* by now the missing resource may be available */
+    module.open_tried_ns -= 2000000000u; /* two seconds ago: time to try again */
     open_and_fail();
     assert_int_equal(opened, 2);
     assert_int_equal(fake_ompi.shown, 0);
@@ -233,7 +233,7 @@ TEST(mca_btl_rawe_module_open_if_needed__what_failed_is_not_tried_at_once)
     fake_ompi_assert_shown("ring_not_allocated", "eth7");
 }
 
-/** Nothing is opened while the process finalizes, or once the module has a link. */
+/** Nothing is opened while the process is finalizing, or once the module has a link. */
 TEST(mca_btl_rawe_module_open_if_needed__not_what_has_ended)
 {
     module.closing = true;
@@ -269,7 +269,7 @@ TEST(repair_broken__the_service_thread_reports_nothing)
     fake_ompi_assert_shown("reopen_failed", "eth7");
 }
 
-/** The first thread that finds them broken reopens the sockets of MPI's links. */
+/** The first thread to find the sockets of MPI's links broken reopens them. */
 TEST(repair_broken__nor_does_it_of_links)
 {
     module.open = links_are_members = true;
@@ -306,7 +306,7 @@ TEST(mca_btl_rawe_group_follow__opens_what_is_bound_to_another_interface)
     assert_int_equal(reopened, 2);
 }
 
-/** The caller retries without end. */
+/** The caller retries indefinitely, so the failure must be reported only once. */
 TEST(mca_btl_rawe_group_follow__failing_for_long_is_reported_once)
 {
     bool followed = true;
@@ -322,7 +322,7 @@ TEST(mca_btl_rawe_group_follow__failing_for_long_is_reported_once)
     fake_ompi_assert_shown("reopen_failed", "eth7");
 }
 
-/** Reopen a link that the service thread listened to: in that thread, or in MPI's if inside. */
+/** Reopen a link that the service thread listens to; MPI's thread does so if it holds the lock. */
 static void assert_not_listening(bool mpi_is_inside)
 {
     bool followed;
@@ -341,7 +341,7 @@ static void assert_not_listening(bool mpi_is_inside)
     }
     assert_int_equal(reopened, 2);
     assert_false(reopened_in_use);
-    /* It starts again as if it had never listened. */
+    /* The thread's state is as if it had never listened to the link. */
     assert_false(listens);
     assert_false(module.thread_listens);
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);

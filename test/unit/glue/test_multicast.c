@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of groups: ports, entering, sending, receiving, and the end of a group.
+ * Tests of multicast groups: opening ports, entering, sending, receiving, and closing.
  */
 #include "unit_multicast.h"
 
@@ -31,7 +31,7 @@ TEST(mca_btl_rawe_multicast_place__opens_one_port_for_all_groups)
     (void)mca_btl_rawe_multicast_place();
     assert_int_equal(fake.opened, 1);
     assert_int_equal(fake.opened_with.use, RAWE_PORT_GROUP);
-    assert_true((fake.opened_with.group[0] & 3) == 3); /* a group, administered locally */
+    assert_true((fake.opened_with.group[0] & 3) == 3); /* a locally administered group address */
     fake.net_module.interface.mtu_bytes = 65535;
     assert_int_equal(mca_btl_rawe_multicast_place().payload_bytes, RAWE_GROUP_PAYLOAD_MAX);
 }
@@ -68,7 +68,7 @@ TEST(mca_btl_rawe_multicast_place__with_batches)
     assert_memory_equal(fake.bulk_opened_with.group, "\x01\x00\x5E\x00\x00\xFE", 6);
 }
 
-/** The ports receive frames of groups that are open or were just closed. */
+/** The ports accept a group's frames until it is closed and its messages are acknowledged. */
 TEST(mca_btl_rawe_multicast_open__has_the_ports_get_its_frames)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter_with_batches();
@@ -131,14 +131,14 @@ TEST(mca_btl_rawe_multicast_send__to_the_group_in_a_frame_or_in_batches)
                      sizeof(data) + 2 * (RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES));
 }
 
-/** When messages follow each other quickly, those after the eighth wait for the next progress. */
+/** If messages follow each other quickly, those after the eighth share a frame, sent later. */
 TEST(mca_btl_rawe_multicast_send__holds_back_one_of_many)
 {
     static const struct {
         bool thread;       /* a thread sends held messages while the program computes */
-        uint64_t pause_ns; /* before each message */
-        bool progress;     /* before each message */
-        bool deferring;    /* the thread's progress */
+        uint64_t pause_ns; /* pause before each message */
+        bool progress;     /* make progress before each message */
+        bool deferring;    /* the progress thread makes progress */
         bool by_turns;     /* alternate between groups */
         unsigned at_once, after_progress;
     } cases[] = {
@@ -174,7 +174,7 @@ TEST(mca_btl_rawe_multicast_send__holds_back_one_of_many)
     }
 }
 
-/** Count frames sent before one message waits for acknowledgements; that one is `waits`. */
+/** Send messages until one, `*waits`, waits for acknowledgements. Returns the number sent. */
 static unsigned sent_at_once(struct mca_btl_rawe_multicast *group,
                              struct mca_btl_rawe_transfer *waits)
 {
@@ -227,7 +227,7 @@ TEST(mca_btl_rawe_multicast_send__waits_for_a_window_that_is_full)
     assert_false(message.last);
 }
 
-/** Awaited members, and a receiver's next member, are sent a message every second. */
+/** Every second, an awaited member and a receiver's next member are sent a control message. */
 TEST(mca_btl_rawe_multicast_progress__asks_those_that_a_call_waits_for)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
@@ -258,7 +258,7 @@ TEST(mca_btl_rawe_multicast_progress__asks_those_that_a_call_waits_for)
     assert_int_equal(unit_count_controls(RAWE_GROUP_STATUS), 2); /* down the tree */
 }
 
-/** A control message may send and complete waiting messages, so MPI's callbacks run later. */
+/** Sending a control message may complete waiting messages; MPI's callbacks are deferred. */
 TEST(mca_btl_rawe_multicast_progress__defers_completions)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
@@ -272,7 +272,7 @@ TEST(mca_btl_rawe_multicast_progress__defers_completions)
     assert_false(mca_btl_rawe_state.deferral.active);
 }
 
-/** In finalize, this is also called for modules without a group port, such as lo's. */
+/** In finalize, progress is also called for modules without a group port, such as lo's. */
 TEST(mca_btl_rawe_multicast_progress__of_a_module_without_groups)
 {
     (void)unit_group_enter(ID);
@@ -280,7 +280,7 @@ TEST(mca_btl_rawe_multicast_progress__of_a_module_without_groups)
     assert_int_equal(mca_btl_rawe_multicast_progress(&fake.lo_module, true, true), 0);
 }
 
-/** Without multicast, every frame needs repair; the sender marks its last message. */
+/** If no multicast frame arrives, all need repair, and the sender marks its last message. */
 TEST(mca_btl_rawe_multicast_send__tells_that_a_member_hears_nothing)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
@@ -310,7 +310,7 @@ TEST(mca_btl_rawe_multicast_send__tells_that_a_member_hears_nothing)
     assert_int_equal(fake_ompi_shown("multicast_lost"), 1);
 }
 
-/** Frames that another host sends in a member's name are dropped, and do not replace its own. */
+/** Drop frames sent in a member's name from another address; accept the member's own. */
 TEST(mca_btl_rawe_multicast_progress__believes_the_members_addresses_alone)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter_with_batches();
@@ -340,7 +340,7 @@ TEST(mca_btl_rawe_multicast_progress__believes_the_members_addresses_alone)
     assert_int_equal(data[0], 'a');
 }
 
-/** Control messages need an open group and a member as the sender. */
+/** Control messages are accepted only from members of an open group. */
 TEST(mca_btl_rawe_multicast_control__of_members_alone)
 {
     const struct rawe_group_control wait = {.type = RAWE_GROUP_WAIT};
@@ -379,7 +379,7 @@ TEST(mca_btl_rawe_multicast_control__while_the_engine_defers)
     assert_false(message.heard);
 }
 
-/** Takes the root's next message, in whatever order frames arrive. */
+/** A receive takes its root's next message, whatever the order in which frames arrive. */
 TEST(mca_btl_rawe_multicast_expect__takes_the_next_of_that_root)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
@@ -405,7 +405,7 @@ TEST(mca_btl_rawe_multicast_expect__takes_the_next_of_that_root)
     assert_true(message.heard);
 }
 
-/** Long messages arrive in several frames, even if a batch was lost. */
+/** A long message may arrive in several frames instead of batches. */
 TEST(mca_btl_rawe_multicast_expect__takes_messages_of_several_frames)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
@@ -433,7 +433,7 @@ TEST(mca_btl_rawe_multicast_expect__takes_messages_of_several_frames)
     assert_string_equal(data, "right!!");
 }
 
-/** Batches stay in the port until a call waits for them, and are then received into its buffer. */
+/** Batches stay in the port until a call waits for them, then go into that call's buffer. */
 TEST(mca_btl_rawe_multicast_progress__batches_go_where_they_belong)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter_with_batches();
@@ -452,11 +452,11 @@ TEST(mca_btl_rawe_multicast_progress__batches_go_where_they_belong)
     assert_true(message.batches);
     assert_int_equal(data[0], 'a');
     assert_int_equal(data[sizeof(data) - 1], 'b');
-    assert_int_equal(fake.placed, 1); /* a root's first frames have no stream yet */
+    assert_int_equal(fake.placed, 1); /* there is no stream yet for a root's first frames */
     assert_int_equal(fake.batches_waiting.taken, 2);
 }
 
-/** Frames that a later one shows to be missing may be in the bulk port: do not request those. */
+/** Do not request missing frames while they may still be queued in the bulk port. */
 TEST(mca_btl_rawe_multicast_progress__asks_for_nothing_that_is_in_the_port)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter_with_batches();
@@ -464,7 +464,7 @@ TEST(mca_btl_rawe_multicast_progress__asks_for_nothing_that_is_in_the_port)
     struct mca_btl_rawe_transfer message = {.data = data, .len_bytes = sizeof(data)};
 
     unit_wait_batch(1, 0, sizeof(data), "a");
-    unit_wait_data(ID, 1, 4, "8 bytes", 8); /* shows that four precede it */
+    unit_wait_data(ID, 1, 4, "8 bytes", 8); /* reveals four earlier frames */
     for (unsigned i = 0; i < 100; i++) {
         unit_progress_after(1);
     }
@@ -472,10 +472,10 @@ TEST(mca_btl_rawe_multicast_progress__asks_for_nothing_that_is_in_the_port)
     mca_btl_rawe_multicast_expect(group, 1, &message);
     unit_progress_after(1);
     assert_int_equal(fake.batches_waiting.taken, 1);
-    assert_int_equal(unit_count_controls(RAWE_GROUP_NACK), 1); /* for the other two */
+    assert_int_equal(unit_count_controls(RAWE_GROUP_NACK), 1); /* requests the other two */
 }
 
-/** The progress thread leaves the program's memory to MPI's next progress. */
+/** The progress thread leaves writing to the program's memory to MPI's next progress call. */
 TEST(mca_btl_rawe_multicast_progress__defers_for_the_progress_thread)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
@@ -501,7 +501,7 @@ TEST(mca_btl_rawe_multicast_progress__drops_what_belongs_to_no_group)
 
     mca_btl_rawe_multicast_expect(group, 1, &message);
     unit_wait_batch(1, 0, 2 * SEGMENT_BYTES, "a");
-    fake.batches_waiting.bytes[0][32] ^= 1; /* the id */
+    fake.batches_waiting.bytes[0][32] ^= 1; /* the group's id */
     unit_wait_data(ID + 1, 1, 0, "8 bytes", 8);
     fake.waiting.len_bytes[fake.waiting.count] = 5;
     fake.waiting.count++;
@@ -524,7 +524,7 @@ TEST(mca_btl_rawe_multicast_progress__sends_again_what_the_link_had_no_room_for)
     assert_int_equal(fake.sent.count, 1);
 }
 
-/** The group stays open while a member lacks a message. */
+/** A closed group stays busy until all members have acknowledged all messages. */
 TEST(mca_btl_rawe_multicast_close__lasts_until_all_have_everything)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
@@ -545,12 +545,12 @@ TEST(mca_btl_rawe_multicast_close__lasts_until_all_have_everything)
     assert_true(mca_btl_rawe_multicast_done());
     (void)unit_progress();
     assert_false(mca_btl_rawe_multicast_busy(&fake.net_module));
-    unit_receive_ack(ID, 2, 1); /* for no group */
+    unit_receive_ack(ID, 2, 1); /* for a group that is gone */
     assert_int_equal(mca_btl_rawe_multicast_counters(&fake.net_module).messages_sent,
-                     2); /* stays */
+                     2); /* unchanged */
 }
 
-/** The program was outside MPI, and more frames have arrived than one call reads. */
+/** While the program was outside MPI, more frames arrived than one progress call reads. */
 TEST(mca_btl_rawe_multicast_close__lasts_until_all_that_waits_is_read)
 {
     mca_btl_rawe_multicast_close(unit_group_enter(ID), true);
@@ -565,7 +565,7 @@ TEST(mca_btl_rawe_multicast_close__lasts_until_all_that_waits_is_read)
     assert_int_equal(mca_btl_rawe_multicast_counters(&fake.net_module).dropped_group, 0);
 }
 
-/** Otherwise its root would wait for this member, and neither would ever close the group. */
+/** Unless the rest is received, the root waits for this member, and neither closes the group. */
 TEST(mca_btl_rawe_multicast_close__takes_the_rest_of_a_message_of_another_length)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);

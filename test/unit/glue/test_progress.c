@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the glue's progress of one module.
+ * Tests of the progress function of a module.
  */
 #include "fake_ompi.h"
 #include "unit_module.h"
@@ -15,7 +15,7 @@ FIXTURE(fake_set_up, fake_tear_down);
 TEST(timers_service__what_waits_comes_before_timers)
 {
     fake_arm(&module.engine, 50 * US);
-    fake_wait_in_link(100); /* more than one call processes */
+    fake_wait_in_link(100); /* more frames than one call processes */
     fake_ompi.now_ns += 150 * US;
     mca_btl_rawe_module_progress(&module, true);
     assert_true(fake.link_received < 100);
@@ -45,7 +45,7 @@ static void send_done(struct rawe_send *send, enum rawe_status status)
 {
     assert_ptr_equal(send, &blocking_send);
     assert_int_equal(status, RAWE_STATUS_DONE);
-    assert_false(module.engine.deferral->active); /* it may call the PML */
+    assert_false(module.engine.deferral->active); /* completions may call the PML */
     completions++;
 }
 
@@ -85,7 +85,7 @@ TEST(module_progress__a_callback_waits_for_its_send)
     assert_false(mca_btl_rawe_state.progressing);
 }
 
-static uint64_t received_before; /**< frames and packets before the deferred message */
+static uint64_t received_before; /**< frames and packets received before the deferred message */
 
 static void note_delivery(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                           size_t len_bytes)
@@ -118,7 +118,7 @@ TEST(module_progress__what_a_callback_deferred_comes_before_later_frames)
     assert_int_equal(module.engine.counters.dropped_short, 3);
 }
 
-/** Messages deferred by a callback also precede later batches. */
+/** Messages deferred during a callback are also delivered before later batches. */
 TEST(module_progress__and_before_later_batches)
 {
     module.engine.callbacks.deliver = note_delivery;
@@ -151,7 +151,7 @@ TEST(module_progress__what_all_modules_deferred_comes_in_order)
 
     rawe_handle_table_init(&handles, 2);
     unit_engine_start(&second, &handles, NULL, fake_ompi.now_ns);
-    second.deferral = module.engine.deferral; /* one process's modules share it */
+    second.deferral = module.engine.deferral; /* all modules of a process share it */
     delivered = 0;
     for (unsigned i = 0; i < 100; i++) {
         unsigned which = i * i % 3 != 0;
@@ -207,7 +207,7 @@ TEST(module_progress__refused_data_ends_the_job_and_blames_no_process)
 {
     static const struct {
         const char *name;
-        unsigned fragments, puts; /* refused */
+        unsigned fragments, puts; /* numbers refused */
         enum rawe_refusal refusal;
         unsigned comes; /* frames received meanwhile */
         bool finalizing;
@@ -218,7 +218,7 @@ TEST(module_progress__refused_data_ends_the_job_and_blames_no_process)
          "reaches beyond the registered memory"},
         /* Refused by the progress thread while the program computed. */
         {"a PUT, by another thread", 0, 1, RAWE_REFUSAL_UNKNOWN, 0, false, "put_refused", ""},
-        /* Its memory is no longer registered, and nobody waits for its data. */
+        /* The target memory is no longer registered, and nobody waits for the data. */
         {"a PUT in finalize", 0, 1, RAWE_REFUSAL_BOUNDS, 1, true, NULL, NULL},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -238,7 +238,7 @@ TEST(module_progress__refused_data_ends_the_job_and_blames_no_process)
         }
         assert_int_equal(fake_ompi.shown, cases[i].topic != NULL);
         assert_int_equal(fake_ompi.errors, cases[i].topic != NULL);
-        assert_null(fake_ompi.blamed); /* 5.0 would consider it failed, and go on */
+        assert_null(fake_ompi.blamed); /* 5.0 would go on without a blamed process */
         if (cases[i].topic != NULL) {
             fake_ompi_assert_shown(cases[i].topic, cases[i].text);
         }
@@ -251,7 +251,7 @@ TEST(receive__the_ring_has_its_turn_between_batches)
     fake_wait_in_link(1);
     mca_btl_rawe_module_receive(&module);
     assert_int_equal(fake.link_received, 1);
-    assert_in_range(fake.bulk_received, 1, 32); /* 64 kB each */
+    assert_in_range(fake.bulk_received, 1, 32); /* packets of 64 kB */
     fake_wait_in_link(1);
     unsigned before = fake.bulk_received;
     mca_btl_rawe_module_receive(&module);

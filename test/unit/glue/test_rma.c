@@ -22,10 +22,10 @@ static struct mca_btl_base_endpoint_t *self;
 static unsigned done;
 static int done_status;
 static opal_proc_t *other;                    /**< another process, or NULL */
-static struct mca_btl_base_endpoint_t *named; /**< osc/rdma's endpoint for it */
-static mca_btl_rawe_module_t module;          /**< reaches it, over an unconnected wire */
+static struct mca_btl_base_endpoint_t *named; /**< osc/rdma's endpoint for `other` */
+static mca_btl_rawe_module_t module;          /**< reaches `other`, over an unconnected wire */
 static mca_btl_base_endpoint_t reached;
-static bool local; /**< it is on this host, and only lo could reach it */
+static bool local; /**< `other` is on this host, and only lo could reach it */
 
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc)
 {
@@ -44,7 +44,7 @@ mca_btl_base_endpoint_t *mca_btl_rawe_contact_open_local(opal_proc_t *proc)
 {
     assert_ptr_equal(proc, other);
     assert_true(local);
-    return NULL; /* it cannot be opened */
+    return NULL; /* lo cannot be opened */
 }
 
 mca_btl_base_registration_handle_t *mca_btl_rawe_register_mem(mca_btl_base_module_t *of,
@@ -99,7 +99,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    assert_null(fake_ompi.blamed); /* 5.0 would consider it failed, and may go on without it */
+    assert_null(fake_ompi.blamed); /* 5.0 may go on without a blamed process */
     opal_proc_t *proc = opal_proc_local_get();
 
     assert_int_equal(btl->btl_del_procs(btl, 1, &proc, &self), OPAL_SUCCESS);
@@ -147,7 +147,7 @@ static int compare_and_swap(struct mca_btl_base_endpoint_t *endpoint, void *befo
                                  value, flags, MCA_BTL_NO_ORDER, note_done, NULL, NULL);
 }
 
-/** osc/rdma passes no handle for memory that it reaches itself. */
+/** Access memory that this process can reach itself: osc/rdma passes no handle for it. */
 static void access_without_handle(struct mca_btl_base_endpoint_t *endpoint)
 {
     uint64_t word = 5, before = 0;
@@ -266,7 +266,7 @@ static void tear_down_other(void)
 
 static const struct unit_fixture with_other = {set_up_other, tear_down_other};
 
-/** Memory that the other process shares with this one. */
+/** Access memory that the other process shares with this one. */
 TEST_WITH(with_other, access__to_a_peer_without_a_handle)
 {
     access_without_handle(named);

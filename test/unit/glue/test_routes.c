@@ -19,7 +19,7 @@
 #define NICS 2u
 
 static mca_btl_rawe_module_t modules[NICS];
-static mca_btl_base_endpoint_t endpoints[NICS]; /**< one process's, one per NIC */
+static mca_btl_base_endpoint_t endpoints[NICS]; /**< endpoints of one process, one per NIC */
 static struct rawe_handle_table handles;
 static opal_proc_t *proc;
 static unsigned asked[NICS];
@@ -169,7 +169,7 @@ static void tear_down(void)
     OBJ_RELEASE(proc);
 }
 
-/** Advance the clock, then make progress or, if not `progress`, run only the progress thread. */
+/** Check routes every 10 ms for `ns`, in MPI's progress or, if not `progress`, in the thread. */
 static void pass(uint64_t ns, bool progress)
 {
     for (uint64_t end_ns = fake_ompi.now_ns + ns; fake_ompi.now_ns < end_ns;
@@ -271,7 +271,7 @@ TEST(mca_btl_rawe_routes_check__another_address)
     assert_int_equal(modules[1].engine.counters.connects_sent, 1);
     assert_int_equal(modules[0].engine.counters.connects_sent, 0);
     assert_true(changed(changed_context, &interface));
-    memset(interface.mac, 0, RAWE_MAC_BYTES); /* the kernel's message has none */
+    memset(interface.mac, 0, RAWE_MAC_BYTES); /* as in a kernel message without an address */
     assert_true(changed(changed_context, &interface));
     assert_int_equal(wakes, 1);
     /* A peer that has only connected to us learns it from frames with the new address. */

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Tests of sending from several MPI threads: a thread that enters with an Open MPI lock held must
- * not wait for one whose callback waits for that lock. The test replaces what sends to the peer.
+ * not wait for one whose callback waits for that lock. The functions that send are fake.
  */
 #include "btl_rawe_send.h"
 
@@ -33,7 +33,7 @@ struct mca_btl_rawe_state mca_btl_rawe_state;
 static mca_btl_rawe_module_t module;
 static mca_btl_base_endpoint_t endpoint;
 static mca_btl_base_endpoint_t other; /**< another endpoint of the same process */
-static bool deferred;                 /**< all engines deferred while the last PUT was sent */
+static bool deferred;                 /**< callbacks were deferred during the last PUT or GET */
 static mca_btl_rawe_module_t other_module;
 static struct rawe_handle_table handles;
 
@@ -93,7 +93,7 @@ bool __wrap_rawe_balance_operate(struct rawe_peer *peer, struct rawe_operation *
     return RAWE_PEER_NO_MEMORY != result;
 }
 
-/** opal_convertor_t.fAdvance: pretend to copy from the device. */
+/** Pretend to copy from the device, as opal_convertor_t.fAdvance. */
 static int32_t convert(opal_convertor_t *convertor, struct iovec *iov, uint32_t *count,
                        size_t *bytes)
 {
@@ -246,7 +246,7 @@ TEST(mca_btl_rawe_send__behind_what_was_handed_over)
     unit_callback_beside(send_all);
     assert_int_equal(sent, SENDS);
     sent = 0;
-    /* With no other thread inside, it is sent at once. */
+    /* With no other thread in the engine, the fragment is sent at once. */
     assert_int_equal(mca_btl_rawe_send(&module.super, &endpoint, &fragments[0]->base, 1),
                      OPAL_SUCCESS);
     assert_int_equal(sent, 1);
@@ -311,7 +311,7 @@ static uint64_t now_ns(void *context)
     return 1;
 }
 
-/** A PUT to a process with two interfaces that can both be reached. */
+/** Prepare a PUT to a process with two reachable interfaces. */
 static void two_routes(void)
 {
     const struct rawe_peer_config config = {.key = 2, .owner = &other};
@@ -364,7 +364,7 @@ static void put_spread_beside(void)
     assert_null(operation);
 }
 
-/** No engine that may send a part calls Open MPI while the other thread is inside. */
+/** While another thread is inside, no engine that sends part of the PUT calls Open MPI. */
 TEST(mca_btl_rawe_put__handed_over_goes_by_several_routes)
 {
     two_routes();
@@ -443,7 +443,7 @@ TEST(mca_btl_rawe_sendi__has_device_memory_packed)
     device_free();
 }
 
-/** The PML packs it again, into a descriptor, and finds that packing fails. */
+/** The PML then packs the data into a descriptor, and itself finds that packing fails. */
 TEST(mca_btl_rawe_sendi__does_not_send_what_could_not_be_packed)
 {
     char header[14] = "";
@@ -469,7 +469,7 @@ static int get(void)
                             0, MCA_BTL_NO_ORDER, on_put, NULL, NULL);
 }
 
-/** Provide memory for one GET, which returns `of_the_call`. */
+/** Provide memory for one GET, and set the result of handing it to the peer. */
 static void one_route(enum rawe_peer_result of_the_call)
 {
     opal_free_list_return(&mca_btl_rawe_state.operations, (opal_free_list_item_t *)fragments[0]);
@@ -502,7 +502,7 @@ TEST(mca_btl_rawe_get__reads_what_the_handle_names_or_fails_with_the_connection)
     }
 }
 
-/** The engines have no empty accesses. */
+/** An empty GET completes at once: the engines do not support empty accesses. */
 TEST(mca_btl_rawe_get__of_nothing_is_complete)
 {
     one_route(RAWE_PEER_QUEUED);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the progress thread's part in one module.
+ * Tests of how the progress thread serves one module.
  */
 #include "unit_module.h"
 
@@ -12,10 +12,10 @@
 #include "btl_rawe_multicast.h"
 #include "btl_rawe_params.h"
 
-static struct rawe_peer suspected; /**< its route is in doubt */
-static unsigned entries_meanwhile; /**< by MPI, while the thread checks for them */
+static struct rawe_peer suspected; /**< a peer whose route is in doubt */
+static unsigned entries_meanwhile; /**< MPI's entries while the thread checks for them */
 
-static unsigned sent_by_flush; /**< batches per flush */
+static unsigned sent_by_flush; /**< batches sent per flush */
 
 static enum mca_btl_rawe_compat_stage stage = MCA_BTL_RAWE_COMPAT_WORKS;
 
@@ -55,7 +55,7 @@ unsigned mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *of)
     return group_busy;
 }
 
-/** Serve a held message; the next one wakes the thread again. */
+/** Run the thread once, polling fast, without an entry by MPI since its last check. */
 static void take_over(void)
 {
     module.thread_mode = MCA_BTL_RAWE_THREAD_POLLS_FAST;
@@ -63,14 +63,14 @@ static void take_over(void)
     (void)mca_btl_rawe_thread_service(&module, false);
 }
 
-/** MPI has made no call since the last check, which was long ago. */
+/** Start without an entry by MPI since the thread's last check. */
 static void thread_set_up(void)
 {
     fake_set_up();
     mca_btl_rawe_state.thread_entries = mca_btl_rawe_engines_lock.entries;
 }
 
-/** The program has left MPI while messages were queued. */
+/** Have the thread poll early, as after the program left MPI with messages queued. */
 static void poll_early(void)
 {
     atomic_store(&mca_btl_rawe_state.early_polls, 8);
@@ -114,7 +114,7 @@ TEST(thread_service__goes_on_with_no_memory_left_for_messages)
         fake_ompi.now_ns += MS;
         take_over();
     }
-    assert_int_not_equal(fake.link_received, 0); /* acknowledgements are among them */
+    assert_int_not_equal(fake.link_received, 0); /* acknowledgements may be among the frames */
     assert_int_equal(fake.expired_calls, 1);
     module.engine.deferral->bytes = 0;
 }
@@ -242,7 +242,7 @@ TEST(thread_service__sleeps_longer_and_longer_while_polls_achieve_nothing)
     }
 }
 
-/** The program computes, so no other thread may reopen them. */
+/** While the program computes, only the progress thread can reopen the links. */
 TEST(thread_service__reopens_links_when_the_group_broke)
 {
     atomic_store(&mca_btl_rawe_state.fanout_repair, 1);
@@ -262,7 +262,7 @@ TEST(thread_service__sleeps_until_a_route_is_to_be_asked)
     assert_int_equal(fake.routes_checks, 1);
     assert_in_range(rest_ms, 200, 210);
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_IDLE);
-    /* When woken for another reason, it goes back to sleep. */
+    /* When woken for another reason, the thread goes back to sleep. */
     fake_ompi.now_ns += 100 * MS;
     assert_in_range(mca_btl_rawe_thread_service(&module, false), 100, 110);
     assert_int_equal(fake.routes_checks, 1);
@@ -272,7 +272,7 @@ TEST(thread_service__sleeps_until_a_route_is_to_be_asked)
     assert_in_range(rest_ms, 200, 210);
 }
 
-/** Without a carrier no PING can be sent; the kernel reports its return. */
+/** Without a carrier no PING can be sent; the kernel reports when the carrier is back. */
 TEST(thread_service__sleeps_until_a_carrier_changes)
 {
     mca_btl_rawe_state.failover.suspected = &suspected;
@@ -284,7 +284,7 @@ TEST(thread_service__sleeps_until_a_carrier_changes)
     assert_int_equal(fake.routes_checks, 1);
 }
 
-/** A connection of another module has left the route and must tell its peer. */
+/** Another module's connection has left the route and must tell its peer. */
 TEST(thread_service__serves_those_that_left_a_route)
 {
     static mca_btl_rawe_module_t other;
@@ -303,7 +303,7 @@ TEST(thread_service__serves_those_that_left_a_route)
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_IDLE);
 }
 
-/** Routes that it cannot check do not wake the thread. */
+/** The thread is not woken for routes that it cannot check. */
 TEST(thread_service__leaves_routes_to_modules_that_are_open)
 {
     module.open = false;
@@ -355,7 +355,7 @@ TEST(thread_service__goes_on_until_the_asynchronous_thread_does)
     assert_int_equal(fake.wake_us, -1);
 }
 
-/** MPI is active now, but may have left by then. The thread must not interrupt its waker. */
+/** Do not wake the thread at once: it would interrupt its waker, and MPI may leave only later. */
 TEST(thread_watch__wakes_it_after_an_interval)
 {
     mca_btl_rawe_params.progress_thread_ms = 2;
@@ -368,7 +368,7 @@ TEST(thread_watch__wakes_it_after_an_interval)
     mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS_FAST);
     mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS);
     mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS_SOON);
-    assert_int_equal(fake.wake_us, -1); /* it polls already */
+    assert_int_equal(fake.wake_us, -1); /* the thread is already polling */
 }
 
 /** After a pause, part of a message is queued; the preceding barrier has set the slow timer. */
@@ -430,7 +430,7 @@ TEST(thread_watch_queue__wakes_it_soon_in_programs_that_poll_early)
 
     mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS_SOON);
     assert_int_equal(fake.wake_us, 16 * 1000);
-    have_more_to_send(1); /* found by the thread */
+    have_more_to_send(1); /* which the thread finds */
     do {
         fake.wake_us = -1;
         mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS_SOON);

@@ -14,7 +14,7 @@ void unit_callback_begin(void);
 void unit_callback_end(void);
 /** Call a function while holding the Open MPI lock that the callback waits for. */
 void unit_callback_beside(void (*call)(void));
-/** Return true if that thread is leaving the engine and doing the work handed over to it. */
+/** Return true while the MPI thread, on leaving the engine, does the work handed over to it. */
 bool unit_callback_leaving(void);
 
 #endif

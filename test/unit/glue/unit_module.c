@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A module over a link with as many queued frames as the test sets: see unit_module.h.
+ * A module over a fake link on which the test queues frames: see unit_module.h.
  */
 #include "unit_module.h"
 
@@ -19,10 +19,10 @@ mca_btl_rawe_module_t module;
 struct fake fake;
 static struct rawe_handle_table handles;
 
-/* Only the times of the route checks matter here. */
+/* Count the route checks, and set the time of the next one. */
 void mca_btl_rawe_routes_check(bool may_say)
 {
-    assert_false(may_say); /* the thread calls it */
+    assert_false(may_say); /* called by the progress thread */
     fake.routes_checks++;
     mca_btl_rawe_state.failover.due_ns = fake_ompi.now_ns + 200 * MS;
     atomic_store(&mca_btl_rawe_state.interfaces_changed, false);

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A glue module over a fake link, in which the test queues frames, for the tests of module progress
- * and of the progress thread. Everything else that they need from the component is fake.
+ * A module over a fake link on which a test queues frames, for the tests of module progress and of
+ * the progress thread. The rest of the component that they call is fake.
  */
 #ifndef UNIT_MODULE_H
 #define UNIT_MODULE_H
@@ -30,19 +30,19 @@ extern mca_btl_rawe_module_t module;
 struct fake {
     unsigned link_waits, bulk_waits;       /**< queued frames, packets: see fake_wait_in_link */
     unsigned link_refill;                  /**< frames queued again after each reception */
-    unsigned link_received, bulk_received; /**< frames, packets */
+    unsigned link_received, bulk_received; /**< frames, packets received */
     bool ring_has_probe;
-    void (*on_receive)(void); /**< a callback into the PML, from inside reception; NULL: none */
+    void (*on_receive)(void); /**< called before a reception's first frame; NULL: none */
     void (*on_bulk)(void);    /**< called once, before the second batch; NULL: none */
     unsigned expired_calls;   /**< expirations of fake_arm's timer */
     unsigned routes_checks;
-    unsigned repairs;         /**< requests to repair the group */
+    unsigned repairs;         /**< calls to repair the fanout group */
     bool listens;             /**< frames wake the thread */
     bool listens_for_room;    /**< ... as does room for a batch */
     bool shared;              /**< other threads use the processor */
     int wake_us;              /**< wait last requested for the thread; -1: none */
-    uint64_t damaged;         /**< packets of bulk */
-    unsigned internal_errors; /**< error messages to be shown */
+    uint64_t damaged;         /**< damaged packets of the bulk port */
+    unsigned internal_errors; /**< internal_error messages expected */
 };
 extern struct fake fake;
 
@@ -51,7 +51,7 @@ void fake_set_up(void);
 void fake_tear_down(void);
 void fake_wait_in_link(unsigned frames);
 void fake_wait_in_bulk(unsigned packets);
-/** Arm the only timer, one of the engine's. */
+/** Arm the engine's only timer. */
 void fake_arm(struct rawe_engine *engine, uint64_t after_ns);
 
 #endif

@@ -25,7 +25,7 @@ static void note_frame(struct frames *frames, const struct rawe_bytes *pieces, u
     }
 }
 
-/* Replaces the connection's function. */
+/* Record control messages instead of sending them. */
 bool rawe_peer_send_control(struct rawe_peer *peer, uint64_t channel, const uint8_t *data,
                             size_t len_bytes)
 {
@@ -38,7 +38,7 @@ bool rawe_peer_send_control(struct rawe_peer *peer, uint64_t channel, const uint
     return true;
 }
 
-/* A process that Open MPI has not introduced has no endpoint. */
+/* Return NULL for a process that Open MPI has not introduced. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc)
 {
     mca_btl_base_endpoint_t *endpoint = &fake.endpoints[proc - fake.procs];
@@ -140,7 +140,7 @@ static int open_port(struct rawe_port **port, const struct rawe_port_config *con
     return fake.refuses_port ? rawe_port_failed(error, "socket(AF_PACKET)", EPERM) : 0;
 }
 
-/* Replaces the packet sockets. */
+/* The fake ports, in place of packet sockets. */
 const struct rawe_port_kind rawe_packet_port = {.open = open_port};
 
 void unit_use_module(mca_btl_rawe_module_t *module, bool loopback)

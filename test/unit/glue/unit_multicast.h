@@ -24,7 +24,7 @@
 #define FRAMES_MAX 100u
 #define MS 1000000ull
 
-/** Frames in order. */
+/** A queue of frames, of which `taken` have been received. */
 struct frames {
     unsigned count, taken;
     size_t len_bytes[FRAMES_MAX];
@@ -39,13 +39,13 @@ struct fake {
     struct frames sent, waiting;
     struct frames batches_sent, batches_waiting; /**< from the batch header on */
     struct frames controls;                      /**< control messages sent */
-    bool sent_deferring;                         /**< the last one: completions were deferred */
-    unsigned opened;                             /**< group ports */
+    bool sent_deferring;                         /**< the last was sent with completions deferred */
+    unsigned opened;                             /**< group ports opened */
     unsigned closed_full;                        /**< calls for which the link stays full */
     bool refuses_port, refuses_bulk, refuses_filter;
-    bool gets[2][256];     /**< by last byte of group id: frames, batches pass */
+    bool gets[2][256];     /**< by last byte of group id: the ports accept frames, batches */
     unsigned placed;       /**< packets received directly into the buffer */
-    unsigned batch_source; /**< member from whose address batches come */
+    unsigned batch_source; /**< member whose address batches are sent from */
     struct rawe_port_config opened_with, bulk_opened_with;
     opal_proc_t procs[MEMBERS];
     mca_btl_base_endpoint_t endpoints[MEMBERS + 1]; /**< other members, and an unknown process */
@@ -60,7 +60,7 @@ void unit_multicast_tear_down(void);
 /** Set whether the module's path passes batches. */
 void unit_allow_batches(bool allow);
 
-/** Enter a group with these common limits. Returns NULL on failure. */
+/** Enter a group with these limits, common to all members. Returns NULL on failure. */
 struct mca_btl_rawe_multicast *unit_group_open(uint64_t id, const struct mca_btl_rawe_place *all);
 /** Enter a group with the limits of the fake ports. */
 struct mca_btl_rawe_multicast *unit_group_enter(uint64_t id);
@@ -76,7 +76,7 @@ void unit_wait_frame(const struct rawe_group_header *header, const char *text, u
 void unit_wait_data(uint64_t id, uint16_t from, uint32_t number, const char *text,
                     uint32_t total_bytes);
 
-/** Receive a control message from a member; `deferring` is the engine's state. */
+/** Receive a control message from a member, while the engine defers completions if `deferring`. */
 void unit_receive_control(uint64_t id, unsigned from, const struct rawe_group_control *control,
                           const char *data, bool deferring);
 /** Receive an acknowledgement of our frames below number `next`. */

@@ -36,7 +36,7 @@ struct packet {
 
 /** A port, and the packets in flight to it. */
 struct end {
-    struct rawe_port port; /**< first */
+    struct rawe_port port; /**< must be the first member */
     uint32_t waits;        /**< something has arrived */
     unsigned process, rail, bulk;
     struct packet *first, **last;
@@ -45,11 +45,11 @@ struct end {
 static struct {
     struct end ends[PROCESSES][ENDS];
     uint32_t speed_mbps;
-    unsigned sent;               /**< packets */
+    unsigned sent;               /**< packets sent */
     uint64_t free_ns[PROCESSES]; /**< when the link becomes idle */
     uint64_t stalled_until_ns;
     bool cut;
-    uint64_t answered_ns[PROCESSES]; /**< a process's last PONG on it; 0: never */
+    uint64_t answered_ns[PROCESSES]; /**< a process's last PONG on the wire; 0: never */
 } wires[RAILS_MAX];
 
 struct unit_process processes[PROCESSES];
@@ -151,7 +151,7 @@ static unsigned end_receive(struct rawe_port *port, unsigned budget,
     unsigned frames = 0;
 
     for (; budget != 0 && end->waits; budget--) {
-        struct packet *packet = end_take(end); /* the receiver may call this again */
+        struct packet *packet = end_take(end); /* the receiver may call this function again */
         frames += packet->frames;
         if (end->bulk) {
             hand_over_batch(packet, receiver, context);
@@ -232,7 +232,7 @@ static void end_read_counters(struct rawe_port *port, struct rawe_port_counters 
     *counters = (struct rawe_port_counters){.frames_sent = 0};
 }
 
-/** Replaces the packet sockets. */
+/** The fake ports, in place of packet sockets. */
 const struct rawe_port_kind rawe_packet_port = {
     .open = end_open,
     .close = end_close,

@@ -4,8 +4,8 @@
  * Two processes that run the whole component, joined by rails: in-memory wires between interfaces
  * with the same index. Only the ports, the responders, Open MPI and the clock are fake.
  *
- * The component's global state belongs to the entered process; the other's state is saved. Only
- * the test advances time.
+ * The component's global state belongs to the entered process; the other process's state is
+ * saved. Only the test advances time.
  */
 #ifndef UNIT_PROCESSES_H
 #define UNIT_PROCESSES_H
@@ -28,7 +28,7 @@ struct unit_process {
     mca_btl_rawe_module_t *modules[RAILS_MAX];
     mca_btl_base_endpoint_t *endpoints[RAILS_MAX]; /**< the other process, on each rail */
     opal_proc_t *other;                            /**< the other process */
-    struct mca_btl_rawe_state state;               /**< saved while the other one is entered */
+    struct mca_btl_rawe_state state;               /**< saved while the other process is entered */
 };
 
 extern struct unit_process processes[PROCESSES];
