@@ -128,7 +128,7 @@ static int allreduce(const void *send, void *receive, int count, struct ompi_dat
     const int mine = *(const int *)send;
     const int theirs = 0 != others_from && tries >= others_from ? PASSES_BATCHES : PASSES_FRAMES;
 
-    if (1 != count) { /* all have the same limits */
+    if (1 != count) { /* all members have the same limits */
         memcpy(receive, send, sizeof(struct mca_btl_rawe_place));
         return MPI_SUCCESS;
     }
@@ -254,11 +254,11 @@ TEST(group_agree__what_is_known_is_not_tried_again)
     mca_coll_rawe_forget_network();
     assert_true(agree_again(leaders).batches);
     assert_int_equal(tries, 2);
-    /* One more host. */
+    /* One host is not among those proven. */
     proven.hosts[2]++;
     assert_true(agree_again(leaders).batches);
     assert_int_equal(tries, 2);
-    /* Longer frames. */
+    /* Frames are longer than those proven. */
     proven.payload_bytes = 1467;
     assert_true(agree_again(leaders).batches);
     assert_int_equal(tries, 2);
@@ -302,7 +302,7 @@ static void begin_vote(void)
     }
 }
 
-/** A voter waits for the verdict, whatever it is. */
+/** Voters wait for the verdict, so the leader sends it to all, whatever it is. */
 TEST(vote_lead__tells_all_others)
 {
     static const struct {

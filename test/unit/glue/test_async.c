@@ -16,16 +16,16 @@
 #include "btl_rawe_multicast.h"
 #include "fake_ompi.h"
 
-/** Not an open descriptor, but different from any that is. */
+/** A descriptor that differs from all open ones. */
 #define GROUP_FD 1000
 
 static _Atomic enum mca_btl_rawe_compat_stage stage;
-static atomic_uint polls; /**< by the thread */
+static atomic_uint polls; /**< polls by the thread */
 static atomic_uint calls;
-static atomic_uint entries_meanwhile; /**< by MPI, between two polls */
+static atomic_uint entries_meanwhile; /**< MPI's entries between two polls */
 static atomic_bool group_busy;        /**< a group has a transfer in progress */
 static atomic_uint sleeps_on_group;   /**< sleeps that a group's frame would have ended */
-static unsigned wakes;                /**< of the progress thread */
+static unsigned wakes;                /**< wakeups of the progress thread */
 
 enum mca_btl_rawe_compat_stage mca_btl_rawe_compat_stage(void)
 {
@@ -66,7 +66,7 @@ int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeou
 int __wrap___ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
                        const sigset_t *signals, size_t room_bytes);
 
-/** What ppoll becomes with _FORTIFY_SOURCE, with which distributions build. */
+/** ppoll, in builds with _FORTIFY_SOURCE, as distributions make them. */
 int __wrap___ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
                        const sigset_t *signals, size_t room_bytes)
 {
@@ -143,7 +143,7 @@ TEST(async__leaves_to_mpi_what_mpi_does)
     assert_int_not_equal(calls, 0);
 }
 
-/** MPI has begun no new round because the last one is still running. */
+/** MPI starts no new round of progress because the last one is still running. */
 TEST(async__does_not_disturb_a_call_under_way)
 {
     mca_btl_rawe_lock();

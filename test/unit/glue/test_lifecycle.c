@@ -41,7 +41,7 @@ void rawe_host_group_quiesce(struct rawe_host_group *group)
     unmended++;
 }
 
-/** All modules still exist. */
+/** Check that no other module has been closed when this process lingers. */
 void mca_btl_rawe_linger(void)
 {
     assert_int_equal(mca_btl_rawe_state.module_count, MODULES - lingered);
@@ -72,13 +72,13 @@ void mca_btl_rawe_fanout_close(void)
     groups_closed++;
 }
 
-/** Hang up only after the groups, which request sockets until they end. */
+/** The helper is hung up on only after the groups, which request sockets until they end. */
 void rawe_helper_hang_up(void)
 {
     hung_up = groups_closed;
 }
 
-/** Count closings in a thread that blocks signals, after the group, which the first one breaks. */
+/** Count sockets closed with signals blocked, after the group, which the first close breaks. */
 static void note_closed(void)
 {
     sigset_t blocked;
@@ -202,7 +202,7 @@ TEST(mca_btl_rawe_finalize__fragments_stay_until_all_engines_have_ended)
     assert_int_equal(items_destructed, MODULES);
 }
 
-/** The other modules go on; in particular, keys of registered memory must stay unguessable. */
+/** The other modules keep running; in particular, memory keys must stay unguessable. */
 TEST(mca_btl_rawe_finalize__one_that_was_not_opened_is_alone)
 {
     mca_btl_rawe_module_t *open = module_new(true);
@@ -333,7 +333,7 @@ TEST(mca_btl_rawe_module_new__the_user_may_know_the_rate)
     mca_btl_rawe_module_template = as_built;
 }
 
-/** Limits that exceed the length field on the wire, or memory. */
+/** Users may set limits that exceed the length field on the wire, or memory. */
 TEST(mca_btl_rawe_module_new__bounds_the_limits_that_users_set)
 {
     static const struct {

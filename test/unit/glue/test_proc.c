@@ -34,8 +34,8 @@ static struct {
     void *context;
 } questions[QUESTIONS_MAX];
 static unsigned question_count;
-static bool at_once;               /**< it answers before the request returns */
-static bool refuses;               /**< it refuses requests */
+static bool at_once;               /**< the runtime answers before the request returns */
+static bool refuses;               /**< the runtime refuses requests */
 static atomic_uint asked;          /**< requests answered at once or refused */
 static int limit_s;                /**< time limit of the last request */
 static bool alone;                 /**< no other BTL takes a process */
@@ -171,7 +171,7 @@ static unsigned wait_for(uint32_t vpid)
     return wait_for_into(vpid, &found);
 }
 
-/** Only the caller's own published data identifies it. */
+/** Return true if the data that the process itself has published is found. */
 static bool find(uint32_t vpid)
 {
     struct mca_btl_rawe_published of;
@@ -184,7 +184,7 @@ static bool find(uint32_t vpid)
     return 0 != count;
 }
 
-/** Publish the data of this process as everybody's. */
+/** Publish this process's data, which the fake runtime returns for every process. */
 static void publish(void)
 {
     assert_int_equal(mca_btl_rawe_proc_publish(), OPAL_SUCCESS);
@@ -211,7 +211,7 @@ TEST(mca_btl_rawe_proc_wait__has_what_was_published)
     assert_int_equal(asked, 1);
 }
 
-/** Another process may have published anything. */
+/** Another process may have published anything, such as truncated data. */
 TEST(mca_btl_rawe_proc_wait__takes_no_more_than_there_is)
 {
     publish();
@@ -223,7 +223,7 @@ TEST(mca_btl_rawe_proc_wait__takes_no_more_than_there_is)
     }
 }
 
-/** Assert that the user is told of the difference once, however often Open MPI asks. */
+/** Assert that the user is told once how a process differs, however often Open MPI asks. */
 static void assert_differs(uint32_t vpid, const char *what)
 {
     fake_ompi.shown = 0;
@@ -257,7 +257,7 @@ TEST(mca_btl_rawe_proc_wait__refuses_an_older_release)
     assert_differs(4, "wire version");
 }
 
-/** Answer from the runtime's thread, while this one waits. */
+/** Answer the first `*context` requests, as the runtime's thread. */
 static void *answer_main(void *context)
 {
     for (unsigned i = 0; i < *(unsigned *)context; ++i) {
@@ -281,7 +281,7 @@ TEST(mca_btl_rawe_proc_wait__waits_for_another_thread)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/** An answer to a request made before the process had published says nothing about it. */
+/** Answer a request made before the process has published: rawe must request the data again. */
 static void *publish_late_main(void *context)
 {
     answer_question(0);
@@ -303,7 +303,7 @@ TEST(mca_btl_rawe_proc_wait__asks_again_what_was_asked_too_early)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/** If no other BTL can be used, the runtime gets as much time as the path. */
+/** If no other BTL can be used, the runtime gets as much time as the search for paths. */
 TEST(mca_btl_rawe_proc_wait__gives_the_runtime_time)
 {
     at_once = true;
@@ -320,7 +320,7 @@ TEST(mca_btl_rawe_proc_wait__has_what_was_answered_late)
     at_once = true;
     assert_int_equal(wait_for(7), 0); /* the runtime has given up */
     publish();
-    assert_true(find(7)); /* it connects to us */
+    assert_true(find(7)); /* the process connects to us */
     assert_int_equal(wait_for(7), 2);
 }
 
@@ -468,7 +468,7 @@ TEST(mca_btl_rawe_proc_find__gives_up_on_invented_names)
         assert_false(find(vpid));
     }
     assert_int_equal(asked, most);
-    /* A process that Open MPI introduces is another matter. */
+    /* The data of a process that Open MPI introduces is still requested. */
     publish();
     assert_int_equal(wait_for(most + 200), 2);
 }
@@ -480,7 +480,7 @@ TEST(mca_btl_rawe_proc_close__forgets_answers_and_drops_late_ones)
     assert_false(find(4));
     answer_question(0);
     mca_btl_rawe_proc_close();
-    answer_question(1); /* Open MPI is finalized */
+    answer_question(1); /* after the component has closed */
     mca_btl_rawe_proc_open();
     assert_false(find(3));
     assert_false(find(4));

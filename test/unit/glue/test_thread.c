@@ -151,7 +151,7 @@ TEST(thread_service__leaves_alone_what_mpi_serves)
     assert_int_equal(fake.link_received, 1); /* MPI has left */
 }
 
-/** MPI has left; `readable` is the amount of memory that peers may GET from. */
+/** Receive a frame outside MPI; `readable`: number of registrations that peers may GET from. */
 static void mpi_is_absent(unsigned readable)
 {
     mca_btl_rawe_state.handles.readable = readable;

@@ -339,7 +339,7 @@ ssize_t __wrap_getrandom(void *buffer, size_t len_bytes, unsigned flags)
     return (ssize_t)len_bytes;
 }
 
-/** The progress thread waits for MPI to enter. MPI never does. */
+/** Return at once: MPI never enters while the progress thread waits for it to. */
 int __wrap_nanosleep(const struct timespec *duration, struct timespec *left)
 {
     return 0;

@@ -157,7 +157,7 @@ struct mca_btl_rawe_compat_hostname {
     char text[256];
 };
 
-/** Return the name of a process's host, or "unknown" if the runtime does not tell. */
+/** Return the name of a process's host, or "unknown" if the runtime does not know it. */
 struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc_t *proc);
 
 /** Return the number of this job's processes on this host, including this one; 1 if unknown. */
@@ -190,7 +190,7 @@ bool mca_btl_rawe_compat_windows_by_messages(void);
 /** Return this host's name. Never NULL. */
 const char *mca_btl_rawe_compat_my_hostname(void);
 
-/** Return true in the major.minor we were built for. If not, only report that: structs differ. */
+/** Return true in the major.minor we were built for. In others, structs differ: only report it. */
 bool mca_btl_rawe_compat_version_matches(void);
 
 /** Return true if the job's selection of BTLs names rawe. Calls nothing version-dependent. */
@@ -223,7 +223,7 @@ bool mca_btl_rawe_compat_fenced(void);
 typedef void mca_btl_rawe_compat_departed_fn(const opal_process_name_t *name);
 
 /**
- * Have the runtime report such processes until departures_end; Open MPI's own notification is
+ * Have the runtime report departed processes until departures_end; Open MPI's own notification is
  * unaffected. If the runtime refuses, or cannot report them (4.1), there are no notifications.
  * MPI's threads only.
  */

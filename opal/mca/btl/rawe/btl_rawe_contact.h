@@ -15,7 +15,7 @@ MCA_BTL_RAWE_DECLARE(add_procs, mca_btl_rawe_add_procs);
 MCA_BTL_RAWE_DECLARE(del_procs, mca_btl_rawe_del_procs);
 /** Return true if the process is on this host and has published that lo reaches it. */
 bool mca_btl_rawe_contact_on_this_host(const opal_proc_t *proc);
-/** Return its endpoint via lo, even with shared memory; NULL, after a message, on failure. */
+/** Return the process's endpoint on lo, even with shared memory. NULL: failed, user told. */
 struct mca_btl_base_endpoint_t *mca_btl_rawe_contact_open_local(opal_proc_t *proc);
 /** rawe_callbacks.accept: a process, perhaps not introduced yet, requests a connection. */
 struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *from,

@@ -30,7 +30,7 @@ typedef struct mca_btl_base_endpoint_t {
     /* btl_rawe_endpoint: atomic */
     atomic_bool in_use; /**< the PML uses it: from add_procs to del_procs */
     /* btl_rawe_endpoint: lock */
-    struct rawe_peer peer; /**< its connections */
+    struct rawe_peer peer; /**< the peer's connections */
     struct mca_btl_rawe_address address;
     uint32_t path_mtu_bytes;
     bool stall_reported;             /**< the user was told that the connection makes no progress */

@@ -24,8 +24,8 @@
 
 /** Bits of mca_btl_rawe_state.fanout_repair: the links to reopen. */
 enum {
-    MEMBERS = 1,      /**< members of a broken group */
-    ASTRAY = 2,       /**< not bound to their module's interface */
+    MEMBERS = 1,      /**< links in a broken group */
+    ASTRAY = 2,       /**< links not bound to their module's interface */
     LAST_ATTEMPT = 4, /**< report failures to the user */
 };
 
@@ -123,7 +123,7 @@ bool mca_btl_rawe_fanout_follow(mca_btl_rawe_module_t *module)
     return followed;
 }
 
-/** rawe_host_group_config.broken */
+/** rawe_host_group_config.broken: reopen the sockets of a broken group. */
 static int repair_broken(void *context)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
@@ -172,7 +172,7 @@ void mca_btl_rawe_fanout_open(void)
         .broken = repair_broken,
     };
     if (0 != rawe_host_group_open(&group, &config, state->service, &error)) {
-        return; /* slower, but correct */
+        return; /* reception is slower without a group, but correct */
     }
     state->fanout = group;
     for (unsigned i = 0; i < state->module_count; ++i) {

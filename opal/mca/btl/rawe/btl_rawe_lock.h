@@ -64,7 +64,7 @@ void mca_btl_rawe_lock_slowly(void);
 bool mca_btl_rawe_enter_slowly(void);
 void mca_btl_rawe_unlocked_with_work(void);
 
-/** Return a number that identifies the calling thread; it is even. */
+/** Return an even number that identifies the calling thread. */
 static inline uintptr_t mca_btl_rawe_lock_self(void)
 {
 #if defined(__GNUC__) && __GNUC__ >= 11
@@ -80,7 +80,7 @@ static inline bool mca_btl_rawe_lock_has_work(void)
            atomic_load_explicit(&mca_btl_rawe_engines_lock.handed_over, memory_order_relaxed);
 }
 
-/** Return the number of calls from Open MPI so far, which does not change while outside MPI. */
+/** Return the number of calls from Open MPI so far, constant while the program is outside MPI. */
 static inline uint32_t mca_btl_rawe_lock_entries(void)
 {
     return atomic_load_explicit(&mca_btl_rawe_engines_lock.entries, memory_order_relaxed);

@@ -38,7 +38,7 @@
 #include "linux/probe/rawe_responder.h"
 
 /** Published capabilities of a process. */
-#define MCA_BTL_RAWE_CAPABILITY_MULTICAST 0x01u /**< group delivery, and coll/rawe uses it */
+#define MCA_BTL_RAWE_CAPABILITY_MULTICAST 0x01u /**< multicast is possible, and coll/rawe uses it */
 
 /** Maximum number of modules: interfaces of a host, and lo. */
 #define MCA_BTL_RAWE_MODULES_MAX 16u
@@ -103,7 +103,7 @@ typedef struct mca_btl_rawe_module {
     atomic_bool open; /**< engine, link and responder exist */
     /* btl_rawe_module, btl_rawe_fanout, btl_rawe_lifecycle: endpoints_lock */
     uint64_t open_tried_ns; /**< time of the last attempt; 0: none */
-    bool links_in_fanout;   /**< they are registered */
+    bool links_in_fanout;   /**< the fanout group knows the links */
     bool closing;           /**< not to be opened again */
     /* btl_rawe_endpoint: endpoints_lock, also held while sockets are opened */
     opal_mutex_t endpoints_lock;
@@ -113,14 +113,14 @@ typedef struct mca_btl_rawe_module {
     struct rawe_port *group_bulk; /**< group batches; NULL: none */
     /* btl_rawe_routes, btl_rawe_lifecycle: atomic */
     atomic_bool carrier;  /**< the interface's carrier, as the service thread knows it */
-    _Atomic uint64_t mac; /**< its current MAC (rawe_mac_number), as that thread knows it */
+    _Atomic uint64_t mac; /**< the interface's MAC (rawe_mac_number), as that thread knows it */
     /* btl_rawe_fanout: service */
     unsigned follow_attempts; /**< failed attempts to reopen sockets */
     /* btl_rawe_thread, btl_rawe_async, btl_rawe_fanout: atomic */
     atomic_uint thread_mode; /**< how the progress thread serves the engine */
     /* btl_rawe_thread, btl_rawe_fanout: service */
     bool thread_listens;       /**< frames wake the progress thread */
-    uint32_t thread_doublings; /**< doublings of its interval outside MPI */
+    uint32_t thread_doublings; /**< doublings of the thread's interval outside MPI */
     uint32_t thread_polls;     /**< fast polls so far */
     uint32_t serviced_rounds;  /**< see mca_btl_rawe_thread_serviced */
     uint64_t serviced_ns;      /**< likewise */
@@ -130,7 +130,7 @@ typedef struct mca_btl_rawe_module {
     /* btl_rawe_progress: lock */
     bool refusal_reported;   /**< the user was told that data was refused */
     uint64_t damage_poll_ns; /**< when damaged frames are next counted */
-    uint64_t damaged_before; /**< their number at the last count */
+    uint64_t damaged_before; /**< number of damaged frames at the last count */
 } mca_btl_rawe_module_t;
 
 struct mca_btl_rawe_state {
@@ -142,7 +142,7 @@ struct mca_btl_rawe_state {
     mca_btl_base_module_error_cb_fn_t error_callback; /**< the PML's; NULL: not set yet */
     bool multicast_possible;                          /**< known once the modules are open */
     bool collectives;               /**< coll/rawe is present, and wants to multicast */
-    size_t ring_bytes;              /**< of each module's receive ring */
+    size_t ring_bytes;              /**< size of each module's receive ring */
     opal_free_list_t registrations; /**< items of `handles` for Open MPI */
     opal_free_list_t operations;    /**< fragments without data: PUT, GET, atomic */
     struct rawe_service *service;   /**< thread that serves all responders */
@@ -151,30 +151,30 @@ struct mca_btl_rawe_state {
     bool finalizing; /**< modules are closing, one after the other */
     /* btl_rawe_component: lock */
     struct rawe_handle_table handles;   /**< registered memory */
-    struct rawe_conn_table connections; /**< of all modules */
+    struct rawe_conn_table connections; /**< connections of all modules */
     struct rawe_deferral deferral;      /**< of all modules: deferred until MPI returns */
     struct rawe_link complete;          /**< completed fragments, not reported yet */
-    struct rawe_failover failover;      /**< between the routes to processes */
+    struct rawe_failover failover;      /**< failover between the routes to each process */
     /* btl_rawe_endpoint: routes_lock, which guards each process's endpoints */
     opal_mutex_t routes_lock;
     /* btl_rawe_endpoint: lock */
-    struct mca_btl_base_endpoint_t *lost;  /**< to be reported: see btl_rawe_endpoint.h */
+    struct mca_btl_base_endpoint_t *lost;  /**< endpoints to be reported: see btl_rawe_endpoint.h */
     unsigned deaths;                       /**< mca_btl_rawe_proc_deaths as last handled */
-    struct mca_btl_rawe_message *deferred; /**< to be delivered without the lock */
+    struct mca_btl_rawe_message *deferred; /**< messages to be delivered without the lock */
     struct mca_btl_rawe_message **deferred_tail;
     bool defers; /**< there are or were deferred messages: all later ones follow them */
     /* btl_rawe_endpoint: atomic */
-    atomic_bool delivers_deferred; /**< a thread is delivering some without the lock */
+    atomic_bool delivers_deferred; /**< a thread is delivering deferred messages without the lock */
     /* btl_rawe_fanout: atomic */
-    _Atomic(struct rawe_host_group *) fanout; /**< of this host's ranks; NULL: none */
+    _Atomic(struct rawe_host_group *) fanout; /**< group of this host's ranks; NULL: none */
     atomic_uint fanout_repair;                /**< which links to reopen: btl_rawe_fanout.c */
     /* btl_rawe_fanout: service */
     unsigned fanout_attempts; /**< attempts to reopen sockets */
     /* btl_rawe_module, btl_rawe_thread: atomic */
-    atomic_bool links_wanted;  /**< PINGs came for modules that are not open */
+    atomic_bool links_wanted;  /**< PINGs arrived for modules that are not open */
     atomic_bool failures_wait; /**< failures to be reported, see below */
     /* btl_rawe_routes: atomic */
-    atomic_bool interfaces_changed; /**< a module's `carrier` or `mac` has: routes must follow */
+    atomic_bool interfaces_changed; /**< a module's `carrier` or `mac` changed: update routes */
     /* btl_rawe_progress: lock */
     bool progressing; /**< inside mca_btl_rawe_module_progress */
     /* btl_rawe_component, btl_rawe_async, btl_rawe_thread: atomic */
@@ -184,7 +184,7 @@ struct mca_btl_rawe_state {
     atomic_uint early_polls;  /**< how often the thread may still be woken early */
     /* btl_rawe_thread: service */
     uint32_t thread_entries;   /**< MPI's entries to the engines, as the thread last saw */
-    uint64_t thread_active_ns; /**< when the thread last saw that there were more; 0: never */
+    uint64_t thread_active_ns; /**< when the thread last saw new entries; 0: never */
 };
 
 extern struct mca_btl_rawe_state mca_btl_rawe_state;
@@ -195,10 +195,7 @@ uint64_t mca_btl_rawe_now_ns(void);
 /** rawe_engine_config.clock_ns: return mca_btl_rawe_now_ns(). */
 uint64_t mca_btl_rawe_peer_now_ns(void *context);
 
-/**
- * Count the modules for lo, or those for other interfaces, and note the last one unless there is
- * none.
- */
+/** Count the modules for lo, or those for other interfaces, and store the last one, if any. */
 unsigned mca_btl_rawe_modules_count(bool loopback, mca_btl_rawe_module_t **last);
 
 /** Open the module's sockets if needed. MPI's threads only. False: see the failures below. */

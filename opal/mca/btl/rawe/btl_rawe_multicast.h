@@ -59,7 +59,7 @@ unsigned mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *module);
 /** Return the counters of all groups of the module, including closed ones. */
 struct rawe_group_counters mca_btl_rawe_multicast_counters(const mca_btl_rawe_module_t *module);
 
-/** Forget the module's groups, because it ends. */
+/** Forget the groups of a module that is closing. */
 void mca_btl_rawe_multicast_end(const mca_btl_rawe_module_t *module);
 
 #endif

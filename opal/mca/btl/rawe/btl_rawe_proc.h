@@ -23,7 +23,7 @@ struct mca_btl_rawe_published {
 /** Time limit on a search for further processes of a host that is silent or was heard. */
 #define MCA_BTL_RAWE_BRIEF_MS 500u
 
-/** Begin with no knowledge, when the component opens. */
+/** Start without any records, when the component opens. */
 void mca_btl_rawe_proc_open(void);
 
 /** Forget everything. Later answers are dropped. */
@@ -35,7 +35,7 @@ int mca_btl_rawe_proc_publish(void);
 /**
  * Get the published data of a process that Open MPI introduces. Returns its number of addresses.
  * The first call for a process waits for the runtime: btl_rawe_connect_timeout_ms if no other BTL
- * would take the process, otherwise 2 s (4.1: no limit). Tells the user once why one is refused.
+ * would take the process, otherwise 2 s (4.1: no limit). Tells the user once why it is refused.
  */
 unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_published *out);
 
@@ -61,7 +61,7 @@ bool mca_btl_rawe_proc_is_local(const struct mca_btl_rawe_published *published);
 
 /**
  * Return true if the host was silent throughout a search by this module, and has not been heard
- * since. Only its first process should cost that time: they are introduced one by one, with a lock.
+ * since. Only its first process should cost that time: all are introduced in turn, under a lock.
  */
 bool mca_btl_rawe_proc_host_silent(uint64_t host, unsigned module_index);
 void mca_btl_rawe_proc_note_silent(uint64_t host, unsigned module_index);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The progress thread; btl_rawe_progress.h has the rules of all drivers of progress.
+ * The progress thread; btl_rawe_progress.h has the rules for all drivers of progress.
  */
 #ifndef MCA_BTL_RAWE_THREAD_H
 #define MCA_BTL_RAWE_THREAD_H
@@ -17,7 +17,7 @@ int mca_btl_rawe_thread_service(void *context, bool asked);
  */
 bool mca_btl_rawe_thread_serviced(void *context);
 
-/** Have the thread serve the module in mode `how`, after the time of that mode. Lock held. */
+/** Have the thread serve the module in mode `how`, after that mode's delay. Lock held. */
 void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *module, unsigned how);
 
 /** Have the thread serve the module at least in mode `how`, unless it already does. Lock held. */
@@ -28,7 +28,7 @@ static inline void mca_btl_rawe_thread_watch_as(mca_btl_rawe_module_t *module, u
     }
 }
 
-/** Return the mode for frames in flight, or also messages that are held back. */
+/** Return the mode for frames in flight and, if `held_back`, messages held back. */
 static inline unsigned mca_btl_rawe_thread_mode(bool held_back)
 {
     return held_back ? MCA_BTL_RAWE_THREAD_POLLS_FAST : MCA_BTL_RAWE_THREAD_POLLS;
