@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-ping: shared by its two sides, which ask and listen.
+ * rawe-ping: declarations shared by its two sides, the asker and the listener.
  *
  * The listener has a well-known port and key, unlike the random ones of an MPI process. It answers
  * a PING with a PONG, as an MPI process's responder does. It answers a batch of VALIDATION frames,
@@ -38,8 +38,8 @@ struct ping_options {
     uint16_t ethertype;
     uint32_t key;
     unsigned count;      /**< pings of each size */
-    unsigned timeout_ms; /**< for the first answer */
-    unsigned seconds;    /**< when listening: end after that; 0: never */
+    unsigned timeout_ms; /**< time limit for the first answer */
+    unsigned seconds;    /**< when listening: end after this time; 0: never */
     bool poll;           /**< spin instead of sleeping */
 };
 
@@ -49,8 +49,8 @@ struct ping_socket {
     struct tpacket2_hdr *held; /**< slot of the last received frame */
     int fd;
     struct rawe_port_config config; /**< its port and key (same for all), and settings to open it */
-    uint8_t mac[RAWE_MAC_BYTES];    /**< ours */
-    uint8_t *frame;                 /**< of MTU size, for building a frame */
+    uint8_t mac[RAWE_MAC_BYTES];    /**< our address */
+    uint8_t *frame;                 /**< buffer of MTU size for building a frame */
 };
 
 /** A received frame: valid until the next one is received. */
@@ -83,7 +83,7 @@ struct rawe_port_config ping_config(const struct rawe_interface *interface,
 void ping_open(struct ping_socket *one, const struct rawe_interface *interface,
                const struct ping_options *options, const uint8_t *group);
 void ping_close(struct ping_socket *one);
-/** Write the headers of a frame of ours, from Ethernet on: RAWE_PAYLOAD_OFFSET bytes. */
+/** Write the headers of one of our frames, Ethernet's first: RAWE_PAYLOAD_OFFSET bytes. */
 void ping_headers(const struct ping_socket *one, uint8_t *out, const uint8_t to[RAWE_MAC_BYTES],
                   const struct rawe_header *header);
 /** Send a frame, `ping` (NULL: none) padded with zeros. False: the kernel did not accept it. */
@@ -92,7 +92,7 @@ bool ping_send(struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES],
 /** Send a PING to listeners with this key. If the kernel does not accept it, it counts as lost. */
 void ping_question(struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES], uint32_t key,
                    uint64_t token, uint16_t payload_bytes);
-/** Wait for a PING or PONG until `until_ns`, spinning or asleep. False: none came, or stopped. */
+/** Wait for a PING or PONG until `until_ns`, spinning or asleep. False: none, or stopped. */
 bool ping_receive(struct ping_socket *one, struct ping_frame *out, uint64_t until_ns, bool spin);
 /** Return true if the padding after the ping is unchanged, all zeros. */
 bool ping_padding_right(const struct ping_frame *frame);
@@ -117,9 +117,9 @@ enum ping_batch {
 /** A host that is asked. */
 struct ping_host {
     uint8_t mac[RAWE_MAC_BYTES];
-    bool answers;    /**< frames to its own address */
-    bool gets_frame; /**< frames to the group */
-    bool gets_batch; /**< the last batch tried */
+    bool answers;    /**< answers frames to its own address */
+    bool gets_frame; /**< receives frames to the group */
+    bool gets_batch; /**< received the last batch tried */
 };
 /**
  * Send a batch to listeners with that key, at a host's or a group's address, until all `hosts` have
@@ -133,7 +133,7 @@ enum ping_batch ping_batch_try(const struct ping_socket *one, const uint8_t to[R
 struct ping_batch_listener;
 /** Listen for batches to this host, or to a group (NULL: none). NULL: they cannot be received. */
 struct ping_batch_listener *ping_batch_listen(struct ping_socket *one, const uint8_t *group);
-/** Receive batches; answer whole ones to the one of the `askers` that has their source address. */
+/** Receive batches; answer complete ones to the asker that has their source address. */
 void ping_batch_answer(struct ping_batch_listener *listener, const struct ping_asker *askers,
                        unsigned count);
 void ping_batch_close(struct ping_batch_listener *listener);

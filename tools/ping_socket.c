@@ -359,8 +359,8 @@ struct ping_batch_listener {
     struct rawe_port *bulk;
     const struct ping_asker *askers; /**< during ping_batch_answer */
     unsigned asker_count;
-    uint32_t number;  /**< the batch being received */
-    uint32_t arrived; /**< its frames that arrived unchanged */
+    uint32_t number;  /**< number of the batch being received */
+    uint32_t arrived; /**< frames of that batch that arrived unchanged */
 };
 
 struct ping_batch_listener *ping_batch_listen(struct ping_socket *one, const uint8_t *group)

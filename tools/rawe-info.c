@@ -51,14 +51,14 @@ struct info_params {
     uint16_t ethertype;
     uint8_t socket_priority;
     bool loopback;
-    char refusal[INFO_REASON_BYTES]; /**< why the component rejects them; or empty */
+    char refusal[INFO_REASON_BYTES]; /**< why the component rejects them, or empty */
 };
 
 /** An Open MPI, as described by its ompi_info; NULL: unknown. */
 struct info_ompi {
     const char *program;
     const char *version;
-    const char *component_version; /**< of the BTL rawe it loads: the Open MPI it is for */
+    const char *component_version; /**< the Open MPI that its BTL rawe was built for */
     const char *wire_version;
     const char *pkglibdir;
     const char *component_path;        /**< component directories, the first wins */
@@ -86,7 +86,7 @@ struct info_privileges {
     bool cap_net_raw;        /**< effective */
     bool bounding_set;       /**< a file capability may grant CAP_NET_RAW */
     bool no_new_privs;       /**< nothing may be granted */
-    int packet_socket_errno; /**< from opening one without the helper; 0: it can be opened */
+    int packet_socket_errno; /**< from opening one without the helper; 0: success */
     bool helper_found;
     bool helper_executable; /**< by this user */
 };
@@ -94,7 +94,7 @@ struct info_privileges {
 struct info {
     struct utsname system;
     uid_t user;
-    const char *user_name; /**< NULL: it has none */
+    const char *user_name; /**< NULL: the user has none */
     struct info_params params;
     struct info_privileges privileges;
     struct info_interface *interfaces; /**< the ones that the component chooses come first */
@@ -325,7 +325,7 @@ static void ask_pkg_config(struct info *info)
 /**
  * Find each Open MPI in $OMPI_INFO, PATH and pkg-config. Its ompi_info loads the component and shows
  * its parameters as a job started here would have them: from environment, files and defaults. The
- * parameters are those of the first with rawe.
+ * parameters are those of the first one that has rawe.
  */
 static void find_ompi(struct info *info)
 {
@@ -463,7 +463,7 @@ static void decide_on_loopback(const struct info *info, struct info_interface *o
     }
 }
 
-/** Decide about each interface, in the component's order; see open_modules in its source. */
+/** Decide on each interface, in the component's order; see open_modules in its source. */
 static void decide_interfaces(struct info *info)
 {
     bool others = false;
@@ -522,7 +522,7 @@ static void look_at_interfaces(struct info *info)
     for (unsigned i = 0; i < count; i++) {
         struct info_interface *one = &info->interfaces[i];
         one->interface = list[i];
-        /* Asked by the component's function, which does not distinguish "unknown". */
+        /* This is the component's own function, which does not distinguish "unknown". */
         one->tso = rawe_interface_cuts_batches(list[i].name);
         one->gso = rawe_interface_offload(list[i].name, ETHTOOL_GGSO);
         one->gro = rawe_interface_offload(list[i].name, ETHTOOL_GGRO);

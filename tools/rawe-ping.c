@@ -461,7 +461,7 @@ static enum ping_status ask_listener(const struct ping_options *options)
 
 struct listener {
     struct ping_asker askers[ASKERS_MAX];
-    unsigned known; /**< in use, from the first on */
+    unsigned known; /**< entries in use, from the first on */
     unsigned oldest;
     unsigned long answered;
 };
@@ -557,7 +557,7 @@ struct inquiry {
     struct ping_socket one;
 };
 
-/** PING all hosts whose flag is not set, each or as a group, until all have answered. */
+/** PING all hosts whose flag is not set, one by one or as a group, until all have answered. */
 static void ask_all(struct inquiry *inquiry, bool as_group)
 {
     const uint64_t end_ns = rawe_port_clock_ns() + inquiry->options->timeout_ms * 1000000ull;

@@ -102,7 +102,7 @@ static struct {
     unsigned deferred_count;
 } journal = {.fd = -1};
 
-/** Connect to the log by a socket of this type. Returns 0, or errno. */
+/** Connect to the log through a socket of this type. Returns 0, or errno. */
 static int log_connect(int type)
 {
     const struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = LOG_PATH};
@@ -402,7 +402,7 @@ static enum rawe_helper_status check_permission(const struct rawe_helper_request
 
 /* ---- the socket ---- */
 
-/** Turn the socket into what was requested, without any capability. */
+/** Configure the socket as requested, without using any capability. */
 static enum rawe_helper_status prepare_socket(int fd, const struct rawe_helper_request *request,
                                               int32_t *code)
 {
@@ -606,7 +606,7 @@ int main(void)
     struct offer offers[RAWE_HELPER_SOCKETS_MAX];
     int status = 1;
 
-    /* First of all: without a capability, its user could otherwise take the sockets from it. */
+    /* Do this first: once the helper has no capability, its user could take its sockets. */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) {
         return 1;
     }

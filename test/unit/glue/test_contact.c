@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of add_procs and del_procs, and of processes that connect before add_procs. bml/r2 calls both
+ * Tests of add_procs and del_procs, and of peers that connect before add_procs. bml/r2 calls both
  * with its lock held, while a callback inside an engine may be waiting for it. No process answers.
  */
 #include "btl_rawe_contact.h"

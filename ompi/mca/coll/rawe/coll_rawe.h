@@ -4,8 +4,8 @@
  * coll/rawe: a communicator's module, and how the members agree on a group (coll_rawe_agree.c).
  *
  * It performs MPI_Bcast with one multicast frame, or with batches, to one process per host, and
- * likewise MPI_Scatter, MPI_Barrier and the results of collectives with little data. Everything
- * else, or unsuitable for a communicator, is left to the underlying component of lower priority.
+ * likewise MPI_Scatter, MPI_Barrier and the results of collectives with little data. Other calls
+ * and unsuitable communicators are left to the underlying component of lower priority.
  */
 #ifndef MCA_COLL_RAWE_H
 #define MCA_COLL_RAWE_H
@@ -60,7 +60,7 @@ enum mca_coll_rawe_stage {
     MCA_COLL_RAWE_PASSES,     /**< by the underlying component, permanently */
 };
 
-/** The collectives it implements. */
+/** The collectives that coll/rawe implements. */
 #define MCA_COLL_RAWE_OWN(DO) \
     DO(allgather)             \
     DO(allreduce)             \
@@ -70,7 +70,7 @@ enum mca_coll_rawe_stage {
     DO(reduce_scatter_block)  \
     DO(scatter)
 
-/** The functions it calls in the underlying component. */
+/** The functions that coll/rawe calls in the underlying component. */
 #define MCA_COLL_RAWE_BENEATH(DO) MCA_COLL_RAWE_OWN(DO) DO(gather)
 
 #define MCA_COLL_RAWE_DECLARE(NAME)          \

@@ -8,13 +8,13 @@
  *      member 0 whether it knows that member 0 takes part; if so, it waits for the verdict. Member
  *      0 receives the votes of members known to take part, which do vote, and tells all others.
  *      Open MPI discards unreceived messages when the communicator is freed
- *   2. Member 0 tells each member's host, and draws the id                  underlying Bcast
- *   3. Each leader opens its port, and tells its limits                     underlying Allreduce
- *   4. Each leader enters the group, and tells what an earlier communicator
+ *   2. Member 0 announces each member's host, and draws the id              underlying Bcast
+ *   3. Each leader opens its port, and announces its limits                 underlying Allreduce
+ *   4. Each leader enters the group, and announces what an earlier communicator
  *      has shown to pass to the members' hosts                              underlying Allreduce
  *   5. If that is unknown, the leaders exchange two messages: a frame, and a batch. These arrive in
  *      any case, but some networks pass no multicast, or no frames of this length, or no batches
- *   6. All leaders tell what they received by multicast                     underlying Allreduce
+ *   6. All leaders announce what they received by multicast                 underlying Allreduce
  *      Losses may be accidental, so both steps are repeated a few times
  */
 #include "coll_rawe.h"
@@ -47,7 +47,7 @@
 /** Rounds of progress between two readings of the clock. */
 #define ROUNDS_PER_CLOCK_READ 1024u
 
-/** The network has failed a try. Later communicators make none if any member says so. */
+/** The network has failed a test. Later communicators make none if any member says so. */
 static bool network_failed;
 
 /** Results of tests of the network. BROKEN: a member has no group, or did not hear of one. */
@@ -218,7 +218,7 @@ static int known_to_pass(const mca_coll_rawe_module_t *module, struct ompi_commu
     return known ? proven.passes : PASSES_NOTHING;
 }
 
-/** Note what passes between the leaders. */
+/** Remember which multicast passes between the leaders. */
 static void note_proven(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                         int passes)
 {
@@ -258,7 +258,7 @@ static void group_enter(mca_coll_rawe_module_t *module, struct ompi_communicator
     free(procs);
 }
 
-/** Try frames, then batches. Returns what passes. */
+/** Test frames, then batches. Returns which of them pass. */
 static int try_both(mca_coll_rawe_module_t *module, const struct mca_btl_rawe_place *all, int self)
 {
     int passes = NULL == module->group ? PASSES_BROKEN : PASSES_BATCHES;

@@ -99,7 +99,7 @@ static int transfer_packed(mca_coll_rawe_module_t *module, void *buffer, int cou
 
 /**
  * Return true if a call that could use multicast does so. All members pass the same `could`; they
- * agree on a group in the call that makes one worthwhile. `*status` is the error of that.
+ * agree on a group in the call that makes one worthwhile. `*status`: the result of agreeing.
  */
 static bool multicast_chosen(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                              bool could, int *status)
@@ -351,7 +351,7 @@ static int reduce_scatter_block(const void *send, void *receive, int count,
 
 #define TAG MCA_COLL_BASE_TAG_SCATTER
 
-/** Call `chosen` according to the length of all parts together. */
+/** Call multicast_chosen, according to the total length of all parts. */
 static bool parts_chosen(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                          size_t whole_bytes, size_t most_bytes, int *status)
 {
@@ -463,7 +463,7 @@ static int allgather(const void *send, int send_count, struct ompi_datatype_t *s
 
 OBJ_CLASS_DECLARATION(mca_coll_rawe_module_t);
 
-/** tuned has 30, han 35 since 5.0, inter 40, sync 50. */
+/** The component's priority; tuned has 30, han 35 since 5.0, inter 40, sync 50. */
 static int priority = 45;
 
 OMPI_MODULE_DECLSPEC extern const mca_coll_base_component_t mca_coll_rawe_component;
@@ -497,7 +497,7 @@ static const struct mca_btl_rawe_offer *offer_of(const mca_base_component_t *com
                : NULL;
 }
 
-/** Open. Not called if the user excludes it. BTLs are open, and in 4.1 also initialized. */
+/** Open, unless the user excludes coll/rawe. BTLs are open, and in 4.1 also initialized. */
 static int open_coll(void)
 {
     mca_base_component_list_item_t *item;

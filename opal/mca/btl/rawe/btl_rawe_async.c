@@ -24,7 +24,7 @@
 /** Until MPI is initialized, check its stage at this interval. */
 #define INIT_REST_NS (10u * MS_NS)
 
-/** After MPI returned: poll after a quarter of the time since then, twice after a longer rest. */
+/** Beside MPI, rests alternate between the minimum and a quarter of the time since MPI's return. */
 #define POLL_SHARE 4u
 #define POLL_MIN_NS 30000u
 #define POLL_MAX_NS (4u * MS_NS)
@@ -35,14 +35,14 @@
 /** The longest rest while something is in flight but polls achieve nothing. */
 #define BUSY_REST_MAX_NS (64u * MS_NS)
 
-/** Per module: link, bulk, the port beside it, and the groups' frames. */
+/** Per module: link, bulk, the port beside bulk, and the group port. */
 #define DESCRIPTORS_MAX (1u + 4u * MCA_BTL_RAWE_MODULES_MAX)
 
 /** The descriptors that the thread sleeps on; the first is `async.wake_fd`. */
 struct descriptors {
     struct pollfd polled[DESCRIPTORS_MAX];
     unsigned count;
-    uint64_t batches_sent; /**< by all modules at the last preparation */
+    uint64_t batches_sent; /**< batches sent by all modules at the last preparation */
 };
 
 static struct {
@@ -137,7 +137,7 @@ static bool mpi_is_away(uint32_t *entries, bool *waits)
     return true;
 }
 
-/** Return the next rest, if MPI returned at `back_ns` and the last rest was `rest_ns`. */
+/** Return the next rest. MPI returned at `back_ns`, and the last rest took `rest_ns`. */
 static uint64_t rest_beside_mpi(uint64_t back_ns, uint64_t rest_ns)
 {
     uint64_t share_ns = (mca_btl_rawe_now_ns() - back_ns) / POLL_SHARE;

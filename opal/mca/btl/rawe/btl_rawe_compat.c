@@ -64,7 +64,7 @@ static void modex_value(pmix_status_t status, pmix_value_t *value, void *context
 
 /**
  * PRRTE's daemons wait forever for a key that a process without rawe does not publish, and PMIx
- * queues all later requests for that process behind it. So each request has `limit_s`.
+ * queues all later requests for that process behind it. So each request has a time limit.
  */
 static int modex_ask(const opal_process_name_t *name, int limit_s, struct modex_request *request)
 {
@@ -96,7 +96,7 @@ static int modex_ask(const opal_process_name_t *name, int limit_s, struct modex_
     if (NULL != opal_pmix.get_nb) {
         return opal_pmix.get_nb(name, request->key, NULL, modex_value, request);
     }
-    /* Slurm's PMI-1 and PMI-2 have it in memory. */
+    /* Slurm's PMI-1 and PMI-2 have the data in memory. */
     int status = opal_pmix.get(name, request->key, NULL, &value);
     modex_value(status, value, request);
     if (NULL != value) {
@@ -448,7 +448,7 @@ static void help_free(struct help_message *log)
     free(log);
 }
 
-/** Runs in a PMIx thread, where opal_output() is not safe. */
+/** Print a message that mpirun did not take. Called in a PMIx thread: opal_output() is unsafe. */
 static void help_logged(pmix_status_t status, void *context)
 {
     struct help_message *log = context;

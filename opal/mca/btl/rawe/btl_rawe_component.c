@@ -147,7 +147,7 @@ static void open_module(const struct rawe_interface *interface)
     mca_btl_rawe_compat_say("uses %s", interface->name);
 }
 
-/** Return the bytes of each ring: the user's, or what this rank needs and memory allows. */
+/** Return the size of each ring: the user's, or what this rank needs and memory allows. */
 static size_t ring_bytes(unsigned links)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
@@ -219,7 +219,7 @@ static void open_modules(void)
 /** Descriptors that Open MPI needs to load further components, and other BTLs. */
 #define DESCRIPTORS_LEFT 4u
 
-/** Return true if as many are left. Without them no PML could be loaded, without an explanation. */
+/** Return true if that many are left. With fewer, no PML could be loaded, without any message. */
 static bool has_descriptors(void)
 {
     int left[DESCRIPTORS_LEFT];
@@ -285,7 +285,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     for (unsigned i = 0; i < modules; ++i) {
         list[i] = &mca_btl_rawe_state.modules[i]->super;
     }
-    /* Windows need access to every process, so also those of this host. */
+    /* Windows need access to every process, including those on this host. */
     if (mca_btl_rawe_params.loopback) {
         list[modules++] = mca_btl_rawe_rma_open();
     }
@@ -335,7 +335,7 @@ static int component_progress(void)
         unsigned count = OPAL_UNLIKELY(NULL != module->group_port)
                              ? mca_btl_rawe_multicast_progress(module, poll_clock, false)
                              : 0;
-        /* Without connections (mostly lo), or migrated ones, only CONNECTs come: they can wait. */
+        /* Without connections (mostly lo) or migrated ones, only CONNECTs arrive: they can wait. */
         if (0 != module->engine.connections || 0 != state->connections.migrated || poll_clock) {
             count += mca_btl_rawe_module_progress(module, poll_clock);
         }
@@ -367,7 +367,7 @@ static int component_progress(void)
 
 /* ---- btl_rawe_offer.h: capabilities, and calls after which the progress thread watches ---- */
 
-/** 4.1 has initialized BTLs earlier; PMIx replaces earlier data of the same name. */
+/** In 4.1, BTLs have published by now, so publish again: PMIx replaces data of the same name. */
 static void announce_collectives(void)
 {
     mca_btl_rawe_state.collectives = true;
@@ -382,7 +382,7 @@ static bool process_takes_part(opal_process_name_t name, uint64_t *host)
            0 != (MCA_BTL_RAWE_CAPABILITY_MULTICAST & mca_btl_rawe_proc_capabilities(name, host));
 }
 
-/** If the program leaves MPI, have the progress thread send what others need; then unlock. */
+/** If the program leaves MPI, have the progress thread send what peers need; then unlock. */
 static void watch_and_unlock(void)
 {
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {

@@ -169,7 +169,7 @@ static uint32_t heard_mtu_bytes(const struct candidate *candidate)
                                              candidate->address.mac);
 }
 
-/** Return the end of the paths to the process that `first` belongs to. */
+/** Return the index after the last path to the process of path `first`. */
 static unsigned process_end(const struct search *search, unsigned first)
 {
     unsigned end = first;
@@ -267,12 +267,12 @@ static void search_perform(struct search *search, bool patient)
 
 /** A path that was measured while another thread held the lock. */
 struct measured_path {
-    struct mca_btl_rawe_work work; /**< first: its address is also the path's */
+    struct mca_btl_rawe_work work; /**< first member: its address is also the path's */
     mca_btl_base_endpoint_t *endpoint;
     uint32_t mtu_bytes;
 };
 
-/** mca_btl_rawe_work.perform */
+/** Implement mca_btl_rawe_work.perform: limit frames to the measured MTU. */
 static void heed_measured(struct mca_btl_rawe_work *work)
 {
     struct measured_path *path = (struct measured_path *)work;
@@ -281,7 +281,7 @@ static void heed_measured(struct mca_btl_rawe_work *work)
     free(path);
 }
 
-/** Apply a measured MTU to an endpoint that may have another one. add_procs must not wait. */
+/** Limit an endpoint to a measured MTU, perhaps by another thread: add_procs must not wait. */
 static void heed_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
 {
     if (mca_btl_rawe_enter()) {
@@ -498,7 +498,7 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
     }
     /* If the search failed, Open MPI uses another BTL, so this process could not be answered. */
     if (mca_btl_rawe_endpoint_process_lost(name) || mca_btl_rawe_proc_given_up(name)) {
-        rawe_peer_give_up(&endpoint->peer); /* it is told so */
+        rawe_peer_give_up(&endpoint->peer); /* the process is told */
     }
     /*
      * Replies to bulk data are short. Connect the express lane now: without the progress thread,

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Maximum time until a stall is reported: half the peer timeout, but no more than this. */
+/** A stall is reported after half the peer timeout, but no later than this. */
 #define STALL_REPORT_MOST_NS 10000000000ull
 
 /** While a connection makes no progress, the peer's responder is pinged this often, ... */
@@ -48,7 +48,7 @@ static mca_btl_base_endpoint_t *endpoint_newest(opal_process_name_t name)
     return NULL == list ? NULL : *list;
 }
 
-/** mca_btl_rawe_endpoint_find with routes_lock held: find the newest endpoint. */
+/** Return a module's newest endpoint with this port and key, or NULL. routes_lock held. */
 static mca_btl_base_endpoint_t *interface_find(const mca_btl_rawe_module_t *module,
                                                opal_process_name_t name, uint16_t port,
                                                uint32_t key)
@@ -80,7 +80,7 @@ static mca_btl_base_endpoint_t *endpoint_new(mca_btl_rawe_module_t *module, opal
     return endpoint;
 }
 
-/** Unlink an endpoint. Those that sent ordered fragments through it send them. routes_lock held. */
+/** Unlink an endpoint; those it sent ordered fragments for now send them. routes_lock held. */
 static void endpoint_unlink(mca_btl_base_endpoint_t *endpoint)
 {
     mca_btl_base_endpoint_t **link = mca_btl_rawe_proc_endpoints(endpoint->proc->proc_name, false);
@@ -448,7 +448,7 @@ void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_
 
     peer_watch(endpoint, conn);
     rawe_failover_silent(&mca_btl_rawe_state.failover, conn, conn->engine->now_ns);
-    if (!mca_btl_rawe_state.deferral.active) { /* the progress thread calls no Open MPI */
+    if (!mca_btl_rawe_state.deferral.active) { /* the progress thread must not call Open MPI */
         report_stall(endpoint, "the connection does not answer", silent_ns);
     }
 }
@@ -473,7 +473,7 @@ static void validate_path(mca_btl_base_endpoint_t *endpoint)
         endpoint->validated_ns = heeded ? now_ns : 0;
         if (heeded && path.mtu_passed_bytes >= MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES &&
             path.mtu_passed_bytes < endpoint->path_mtu_bytes) {
-            if (!mca_btl_rawe_state.finalizing) { /* the progress thread may be here */
+            if (!mca_btl_rawe_state.finalizing) { /* this may be the progress thread */
                 MCA_BTL_RAWE_HELP_IF_ASKED(full_size_lost, endpoint->module->interface.name,
                                            mca_btl_rawe_compat_hostname(endpoint->proc).text,
                                            rawe_mac_text(endpoint->address.mac).text,

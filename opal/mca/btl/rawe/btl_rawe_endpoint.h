@@ -115,10 +115,10 @@ void mca_btl_rawe_lossy(void *context, const struct rawe_conn *conn);
 void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns);
 void mca_btl_rawe_stalled(void *context, struct rawe_conn *conn, uint64_t stalled_ns);
 void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_ns);
-/** rawe_callbacks.given_up. */
+/** Implement rawe_callbacks.given_up. */
 void mca_btl_rawe_given_up(void *context, struct rawe_conn *conn);
 
-/** rawe_callbacks.lost. */
+/** Implement rawe_callbacks.lost. */
 void mca_btl_rawe_lost(void *context, struct rawe_conn *conn);
 
 #endif

@@ -31,13 +31,13 @@
 void mca_btl_rawe_help_show(enum mca_btl_rawe_help_topic topic, bool ends_job, const char *name,
                             const char *text, ...) __attribute__((format(printf, 4, 5)));
 
-/** Report a failure like MCA_BTL_RAWE_HELP_IF_ASKED: as the limit that it hit, or as our own. */
+/** Report a failure, like MCA_BTL_RAWE_HELP_IF_ASKED: as a limit reached, or as our own error. */
 void mca_btl_rawe_help_failed(const char *doing, int code, const char *source);
 
 /** Return the limit that an errno value indicates; NULL: none. */
 const char *mca_btl_rawe_help_limit(int code);
 
-/** Begin a life of the component: forget the topics shown, and read what the job asked for. */
+/** Reset when the component opens: forget the topics shown, and read what the job asked for. */
 void mca_btl_rawe_help_begin(void);
 
 /** Return a text that says why a peer refuses an access. The peer may send any value. */

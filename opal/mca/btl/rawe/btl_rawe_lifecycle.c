@@ -211,10 +211,10 @@ static struct rawe_pull_host *share_host(const mca_btl_rawe_module_t *module)
                                          mac[5])) {
         return NULL;
     }
-    return rawe_shared_map(path, sizeof(struct rawe_pull_host)); /* NULL: each its own limit */
+    return rawe_shared_map(path, sizeof(struct rawe_pull_host)); /* NULL: each rank has a limit */
 }
 
-/** rawe_engine_config.arrival_clock_ns */
+/** Implement rawe_engine_config.arrival_clock_ns. */
 static uint64_t arrival_clock_ns(void *context)
 {
     (void)context;
@@ -282,7 +282,7 @@ static void open_engine(mca_btl_rawe_module_t *module)
     }
 }
 
-/** mca_btl_rawe_module_t.open_sockets */
+/** Implement mca_btl_rawe_module_t.open_sockets. */
 static bool open_sockets(mca_btl_rawe_module_t *module)
 {
     struct rawe_port_opening link = {.config = port_config(module, RAWE_PORT_EXPRESS)};
@@ -349,7 +349,7 @@ static const struct identity *identity_of(const struct rawe_interface *interface
         return NULL;
     }
     drawn.interface = *interface;
-    /* The responder's filter must distinguish the two. */
+    /* The responder's filter must distinguish the two keys. */
     drawn.ping_key = drawn.ping_key != drawn.key ? drawn.ping_key : ~drawn.key;
     unsigned place = count < MCA_BTL_RAWE_MODULES_MAX ? count++ : count - 1;
     identities[place] = drawn;

@@ -28,8 +28,8 @@ bool mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, si
 MCA_BTL_RAWE_DECLARE(finalize, mca_btl_rawe_finalize);
 
 /**
- * Drive all modules until each peer has acknowledged everything and knows that we finalize, or
- * finalizes as well. A silent peer gets btl_rawe_peer_timeout; then tell the user if data may be
+ * Drive all modules until each peer has acknowledged everything and knows that we are finalizing,
+ * or is as well. A silent peer gets btl_rawe_peer_timeout; then tell the user if data may be
  * missing. Called when the first module is finalized, with the PML closed: from now on nothing is
  * delivered, completed, or placed into memory. Later calls do nothing. Lock not held.
  */
@@ -40,7 +40,7 @@ void mca_btl_rawe_linger(void);
 /** Return the module for windows. The other modules must exist. */
 mca_btl_base_module_t *mca_btl_rawe_rma_open(void);
 
-/** Free that module's memory, once all modules have been finalized. */
+/** Free the window module's memory, once all modules have been finalized. */
 void mca_btl_rawe_rma_close(void);
 
 #endif

@@ -48,7 +48,7 @@ static bool modules_progress(bool for_groups)
     return useful;
 }
 
-/** Report that a peer may lack data. A fault-tolerant job finds us silent, and gets errors. */
+/** Report that a peer may lack data. A fault-tolerant job notices our silence and gets errors. */
 static void report_incomplete(const mca_btl_base_endpoint_t *endpoint)
 {
     if (mca_btl_rawe_compat_fault_tolerant()) {
@@ -99,7 +99,7 @@ static bool modules_finalized(bool fenced, uint64_t now_ns, const mca_btl_base_e
 
     *lost = NULL;
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
-        /* Ask all except those that the job lost, because each measures its own time. */
+        /* Ask every endpoint except the lost ones, because each measures its own time. */
         OPAL_LIST_FOREACH(endpoint, &mca_btl_rawe_state.modules[i]->endpoints,
                           mca_btl_base_endpoint_t)
         {
@@ -171,7 +171,7 @@ void mca_btl_rawe_linger(void)
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *module = state->modules[i];
         opal_mutex_lock(&module->endpoints_lock);
-        module->closing = true; /* one that is not open yet stays closed */
+        module->closing = true; /* a module that is not open yet stays closed */
         opal_mutex_unlock(&module->endpoints_lock);
     }
     mca_btl_rawe_lock();

@@ -13,7 +13,7 @@
 
 struct mca_btl_rawe_engines_lock mca_btl_rawe_engines_lock;
 
-/** Wait briefly for the thread inside: if its priority is lower, yielding might not help. */
+/** Wait briefly for the thread inside: first yield, then sleep in case its priority is lower. */
 static void wait_a_little(unsigned tries)
 {
     const struct timespec pause = {.tv_nsec = SLEEP_NS};

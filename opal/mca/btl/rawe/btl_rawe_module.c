@@ -98,7 +98,7 @@ void mca_btl_rawe_end_job(mca_btl_base_module_t *btl, const char *text)
     }
 }
 
-/** Minimum interval between attempts; each PING requests one. */
+/** Minimum interval between attempts to open sockets; each PING requests one. */
 #define OPEN_AGAIN_NS 1000000000u
 
 bool mca_btl_rawe_module_open_if_needed(mca_btl_rawe_module_t *module)

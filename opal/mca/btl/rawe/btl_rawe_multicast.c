@@ -19,17 +19,17 @@
 /** Memory for receiving group frames: a few windows at MTU 1500. */
 #define RING_BYTES (1u << 20)
 
-/** Memory for receiving batches: a quarter for one-frame packets, another for up to 16 kB. */
+/** Memory for receiving batches: a quarter for packets of one frame, another for up to 16 kB. */
 #define BULK_RING_BYTES (8u << 20)
 
 /** Frames received at a time. */
 #define RECEIVE_BUDGET 64u
 
-/** Groups that fit the table before it grows. */
+/** Number of groups that the table holds before it grows. */
 #define GROUPS_EXPECTED 64u
 
 /**
- * Minimum size of a root's window, in unacknowledged frames; more frames up to this many bytes.
+ * A root's window has at least this many unacknowledged frames, or more, up to this many bytes.
  * With 1 MiB, a Bcast of 1 MiB took 1.4 times as long, because copies do not stay in the cache.
  */
 #define WINDOW_FRAMES_LEAST 64u
@@ -45,27 +45,27 @@ struct mca_btl_rawe_multicast {
     struct rawe_group core;
     struct rawe_link busy; /**< in the list of groups with something in flight */
     bool closed;
-    uint64_t asked_ns; /**< when a call began to wait, or last asked; 0: not set */
+    uint64_t asked_ns; /**< when a call began to wait, or last probed; 0: not set */
     struct mca_btl_rawe_transfer *transfer; /**< the call's transfer; NULL: no call waits */
-    uint32_t root;                          /**< of the call's message; this member: it is a send */
+    uint32_t root;                          /**< the message's root; this member for a send */
     size_t taken_bytes;                     /**< received so far, if the message is expected */
     struct rawe_group_send send;
-    mca_btl_base_endpoint_t *endpoints[]; /**< the members'; NULL: this process */
+    mca_btl_base_endpoint_t *endpoints[]; /**< the members' endpoints; NULL: this process */
 };
 
 static struct {
-    mca_btl_rawe_module_t *module; /**< its interface is used; NULL: none is open yet */
-    opal_hash_table_t all;         /**< by id; programs may have thousands of communicators */
+    mca_btl_rawe_module_t *module; /**< the module in use; NULL: no port is open yet */
+    opal_hash_table_t all;         /**< by group id; programs may have thousands of communicators */
     struct rawe_link busy;
-    struct rawe_group_counters counters;       /**< of all groups */
+    struct rawe_group_counters counters;       /**< counters of all groups */
     uint8_t address[RAWE_MAC_BYTES];           /**< 03-72-61, and three bytes from the job's id */
     uint32_t ports_get[RAWE_PORT_GROUP_WORDS]; /**< rawe_port_config.groups */
-    bool filtered;                             /**< the ports' filters use it */
+    bool filtered;                             /**< the ports' filters use `ports_get` */
     unsigned waiting;                          /**< groups for which a call waits */
     bool deferring;                            /**< nothing may be delivered */
     bool holding;     /**< a frame is held back for more messages, or until progress */
     uint64_t sent_ns; /**< when the last message was sent; 0: progress was made since */
-    const struct mca_btl_rawe_multicast *last; /**< the group of that message */
+    const struct mca_btl_rawe_multicast *last; /**< the group of the last message */
     unsigned streak;                           /**< consecutive messages of that group */
 } groups;
 
@@ -95,7 +95,7 @@ static struct rawe_frame frame_to(const uint8_t *address, uint8_t *head, size_t 
                                .len_bytes = (uint32_t)(head_bytes + rest->len_bytes)};
 }
 
-/** rawe_group_output.multicast */
+/** Implement rawe_group_output.multicast. */
 static bool send_multicast(void *context, const struct rawe_bytes *bytes)
 {
     struct rawe_port *link = groups.module->link;
@@ -105,7 +105,7 @@ static bool send_multicast(void *context, const struct rawe_bytes *bytes)
     return 1 == link->kind->transmit(link, &frame, 1);
 }
 
-/** rawe_group_output.control */
+/** Implement rawe_group_output.control. */
 static void send_control(void *context, uint32_t to, const uint8_t *bytes, size_t len_bytes)
 {
     struct mca_btl_rawe_multicast *group = context;
@@ -116,7 +116,7 @@ static void send_control(void *context, uint32_t to, const uint8_t *bytes, size_
 /** 224.0.0.254, for experiments (RFC 4727): snooping switches flood it (RFC 4541). */
 static const uint8_t batch_address[RAWE_MAC_BYTES] = {0x01, 0x00, 0x5E, 0x00, 0x00, 0xFE};
 
-/** rawe_group_output.batch */
+/** Implement rawe_group_output.batch. */
 static bool send_batch(void *context, uint8_t *head, const struct rawe_bytes *data,
                        uint32_t segment_bytes)
 {
@@ -170,7 +170,7 @@ static struct mca_btl_rawe_multicast *group_find(uint64_t id)
     return OPAL_SUCCESS == opal_hash_table_get_value_uint64(&groups.all, id, &found) ? found : NULL;
 }
 
-/** Return the group of a frame from a member at `mac`; NULL: none, which `counts` as a drop. */
+/** Return the group of a frame that a member sent from `mac`; NULL: drop, counted if `counts`. */
 static struct mca_btl_rawe_multicast *group_of(const struct rawe_group_header *header,
                                                const uint8_t *mac, bool counts)
 {
@@ -203,7 +203,7 @@ static void group_receive(void *context, const uint8_t *mac, const struct rawe_g
     }
 }
 
-/** rawe_port_receiver.frame */
+/** Implement rawe_port_receiver.frame. */
 static void receive_group_frame(void *context, uint8_t *frame, size_t len_bytes)
 {
     struct rawe_group_header header;
@@ -217,7 +217,7 @@ static void receive_group_frame(void *context, uint8_t *frame, size_t len_bytes)
     }
 }
 
-/** rawe_port_receiver.place */
+/** Implement rawe_port_receiver.place. */
 static uint8_t *place_packet(void *context, const uint8_t *source_mac, const uint8_t *head,
                              size_t head_bytes, size_t data_bytes)
 {
@@ -231,7 +231,7 @@ static uint8_t *place_packet(void *context, const uint8_t *source_mac, const uin
     return NULL == group ? NULL : rawe_group_place(&group->core, &header);
 }
 
-/** rawe_port_receiver.packet */
+/** Implement rawe_port_receiver.packet. */
 static void receive_group_packet(void *context, const uint8_t *source_mac, const uint8_t *head,
                                  size_t head_bytes, const uint8_t *data, size_t data_bytes)
 {
@@ -269,7 +269,7 @@ void mca_btl_rawe_multicast_control(void *context, struct rawe_conn *conn, uint6
 
 /**
  * Make the ports receive only frames of our groups: otherwise all ranks on this host would copy the
- * batches meant for one. A filter takes the kernel up to a millisecond, so keep one if possible.
+ * batches meant for one. The kernel takes up to a millisecond to replace one.
  */
 static bool renew_filters(void)
 {
@@ -296,7 +296,7 @@ static bool renew_filters(void)
 static bool open_port(mca_btl_rawe_module_t *module)
 {
     const uint32_t job = OPAL_PROC_MY_NAME.jobid * UINT32_C(0x9E3779B1);
-    /* It usually differs between jobs, to spare others work; it is not meant to be secret. */
+    /* The address usually differs between jobs, to spare others work; it is not secret. */
     const uint8_t address[RAWE_MAC_BYTES] = {
         0x03, 0x72, 0x61, (uint8_t)(job >> 8), (uint8_t)(job >> 16), (uint8_t)(job >> 24)};
     struct rawe_port_config config = {
@@ -329,7 +329,7 @@ static bool open_port(mca_btl_rawe_module_t *module)
         config.ring_bytes = BULK_RING_BYTES;
         config.priority = (uint8_t)mca_btl_rawe_params.socket_priority;
         memcpy(config.group, batch_address, sizeof(config.group));
-        (void)rawe_port_open(&module->group_bulk, &config, &error); /* without it no batches */
+        (void)rawe_port_open(&module->group_bulk, &config, &error); /* on failure, no batches */
     }
     return true;
 }
@@ -363,7 +363,7 @@ static bool part_expected(const struct mca_btl_rawe_multicast *group,
     return NULL != group->transfer && part->root == group->root && !groups.deferring;
 }
 
-/** rawe_group_config.place */
+/** Implement rawe_group_config.place. */
 static uint8_t *place_part(void *context, const struct rawe_group_part *part)
 {
     const struct mca_btl_rawe_multicast *group = context;
@@ -374,7 +374,7 @@ static uint8_t *place_part(void *context, const struct rawe_group_part *part)
                : NULL;
 }
 
-/** rawe_group_config.deliver */
+/** Implement rawe_group_config.deliver. */
 static bool part_deliver(void *context, const struct rawe_group_part *part)
 {
     struct mca_btl_rawe_multicast *group = context;
@@ -423,7 +423,7 @@ static struct rawe_group_config config_of(struct mca_btl_rawe_multicast *group, 
         .payload_bytes = all->payload_bytes,
         .segment_bytes = batches ? all->segment_bytes : 0,
         .window_frames = window_frames,
-        /* Held-back messages must be sent without MPI's help. */
+        /* Messages may be held back only if they are sent without MPI's help. */
         .share_from = 0 != mca_btl_rawe_params.progress_thread_ms
                           ? (uint32_t)mca_btl_rawe_params.coalesce_from
                           : 0,
@@ -582,7 +582,7 @@ void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool com
 
 /* ---- progress ---- */
 
-/** Return true if something is due, or awaited. */
+/** Return true if the group has anything in flight, due or awaited. */
 static bool is_busy(const struct mca_btl_rawe_multicast *group)
 {
     return !rawe_group_done(&group->core) || UINT64_MAX != rawe_group_next_ns(&group->core) ||
@@ -650,7 +650,7 @@ unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bo
         .frame = receive_group_frame, .place = place_packet, .packet = receive_group_packet};
 
     if (module != groups.module) {
-        return 0; /* it may have no port for groups */
+        return 0; /* this module may have no port for groups */
     }
     const bool pending = is_pending(module);
     groups.sent_ns = 0;

@@ -21,7 +21,7 @@
 /** Return true if this process can use multicast. Known once it has its modules; never changes. */
 bool mca_btl_rawe_multicast_possible(bool mpi_threads);
 
-/** mca_btl_rawe_offer.place, .open and .expect. Take the lock. */
+/** Implement mca_btl_rawe_offer.place, .open and .expect. They take the lock. */
 struct mca_btl_rawe_place mca_btl_rawe_multicast_place(void);
 struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t members,
                                                            uint32_t self,
@@ -30,7 +30,7 @@ struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t
 void mca_btl_rawe_multicast_expect(struct mca_btl_rawe_multicast *group, uint32_t root,
                                    struct mca_btl_rawe_transfer *message);
 
-/** mca_btl_rawe_offer.send and .close */
+/** Implement mca_btl_rawe_offer.send and .close. */
 bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
                                  struct mca_btl_rawe_transfer *message);
 void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool complete);
@@ -43,7 +43,7 @@ void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool com
 unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bool poll_clock,
                                          bool deferring);
 
-/** rawe_callbacks.control */
+/** Implement rawe_callbacks.control. */
 void mca_btl_rawe_multicast_control(void *context, struct rawe_conn *conn, uint64_t channel,
                                     const uint8_t *data, size_t len_bytes);
 

@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Marks the table: older components have something else in its place. */
+/** Marks the table: older components have other data in its place. */
 #define MCA_BTL_RAWE_OFFER_MAGIC 0x7261776500C011ECull
 
 /** Changes with the functions or their arguments. */
@@ -32,8 +32,8 @@ struct mca_btl_rawe_multicast;
 
 /** Limits of a process, or of a group, which are the minimum over its members. */
 struct mca_btl_rawe_place {
-    uint32_t segment_bytes; /**< of a frame in a batch; 0: no batches */
-    uint32_t payload_bytes; /**< of a frame; 0: cannot take part */
+    uint32_t segment_bytes; /**< payload of a frame in a batch; 0: no batches */
+    uint32_t payload_bytes; /**< payload of a frame; 0: cannot take part */
     uint32_t batch_frames;  /**< minimum capacity of its port, in frames of batches */
 };
 
@@ -43,7 +43,7 @@ enum mca_btl_rawe_transfer_state {
     MCA_BTL_RAWE_TRANSFER_LENGTH, /**< the message has another length; nothing was copied */
 };
 
-/** A message. The caller keeps it until it no longer waits. */
+/** A message. The caller keeps it until its state is no longer WAITS. */
 struct mca_btl_rawe_transfer {
     void *data;
     size_t len_bytes;

@@ -52,7 +52,7 @@ struct published_interface {
 
 _Static_assert(sizeof(struct head) == 16 && sizeof(struct published_interface) == 32, "no padding");
 
-/** The record of a process, in `table` and in a list of all. */
+/** The record of a process, in `records.table` and in a list of all records. */
 struct record {
     opal_process_name_t name;
     struct record *next;
@@ -62,18 +62,18 @@ struct record {
     uint32_t tried; /**< bit i: module i searched without success */
     bool asked;     /**< the runtime has yet to answer */
     bool waited;    /**< MPI's thread has waited for the answer, or got it */
-    bool reported;  /**< the user was told why rawe does not use it */
+    bool reported;  /**< the user was told why rawe does not use the process */
     bool died;
 };
 
 /** Limit on unanswered names: the runtime may remember each, and CONNECTs can be forged. */
 #define UNKNOWN_MAX 65536u
 
-/** Jobs, and processes per job, that fit the table before it grows. */
+/** Jobs, and processes per job, that the table holds before it grows. */
 #define JOBS_EXPECTED 2u
 #define PROCESSES_EXPECTED 64u
 
-/** Hosts that fit the table of paths before it grows. */
+/** Hosts that the table of paths holds before it grows. */
 #define HOSTS_EXPECTED 16u
 
 /** Time limit if another BTL exists: PRRTE waits forever for data that is not published. */
@@ -89,8 +89,8 @@ static struct {
     struct record *first;
     unsigned unknown;        /**< records without data */
     atomic_uint died;        /**< records of processes that died */
-    uint64_t host;           /**< ours */
-    opal_hash_table_t paths; /**< what is known of paths to hosts: see path_key */
+    uint64_t host;           /**< this process's host */
+    opal_hash_table_t paths; /**< values noted for paths to hosts: see path_key */
 } records = {.lock = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
 
 void mca_btl_rawe_proc_open(void)
@@ -160,7 +160,7 @@ struct question {
     uint64_t life;
 };
 
-/** mca_btl_rawe_compat_modex_answer_fn: in a thread of the runtime, or inside the request. */
+/** Record the runtime's answer. Called in a thread of the runtime, or inside the request. */
 static void note_modex(void *context, const void *data, size_t len_bytes)
 {
     struct question question = *(struct question *)context;
@@ -186,7 +186,7 @@ static void note_modex(void *context, const void *data, size_t len_bytes)
     free(copy);
 }
 
-/** Request the process's published data. Lock held, but released meanwhile. */
+/** Request the process's published data. Lock held, but released during the request. */
 static void request_modex(struct record *record)
 {
     struct question *question = malloc(sizeof(*question));
@@ -276,7 +276,7 @@ unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_pu
     return out->count;
 }
 
-/** Wait for the answer; ask again if the first request was too early. Lock held, not meanwhile. */
+/** Wait for the answer; ask again if the first request was too early. Lock held, but not then. */
 static void modex_await(struct record *record)
 {
     for (unsigned questions = record->asked ? 2 : 1; NULL == record->data && 0 != questions;
@@ -470,7 +470,7 @@ static uintptr_t path_value(uint64_t host, unsigned module_index, const uint8_t 
     return (uintptr_t)value;
 }
 
-/** Note a path's value. When out of memory, the next process takes as long as the first. */
+/** Note a path's value. Without memory, the next process takes as long as the first. */
 static void path_note(uint64_t host, unsigned module_index, const uint8_t mac[RAWE_MAC_BYTES],
                       uintptr_t value)
 {
@@ -508,7 +508,7 @@ uint32_t mca_btl_rawe_proc_heard_mtu(uint64_t host, unsigned module_index,
     return (uint32_t)path_value(host, module_index, mac);
 }
 
-/** mca_btl_rawe_compat_departed_fn: in the runtime's thread. */
+/** Record that a process died. Called in the runtime's thread. */
 static void note_death(const opal_process_name_t *name)
 {
     pthread_mutex_lock(&records.lock);

@@ -13,14 +13,14 @@
 /** Batch packets, of up to 64 kB, taken before the ring gets its turn again: some 0.5 ms. */
 #define BULK_BUDGET 16u
 
-/** Report more damaged frames than this within this time. */
+/** Damage is reported if more frames than this are damaged within this time. */
 #define DAMAGED_MOST 10u
 #define DAMAGED_WITHIN_NS (10ull * 1000 * 1000 * 1000)
 
 /** Timers this late expire even if there is more to receive. */
 #define TIMERS_LATE_NS 200000u
 
-/** Deliver messages deferred by a callback's progress before the next one. */
+/** Deliver messages deferred by a callback's progress before the next message. */
 static void deliver_earlier(struct rawe_engine *engine)
 {
     if (OPAL_UNLIKELY(rawe_engine_has_deferred(engine)) && !engine->deferral->active) {
@@ -207,7 +207,7 @@ unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_c
     if (OPAL_UNLIKELY(mca_btl_rawe_state.progressing)) {
         return progress_nested(module);
     }
-    /* Another thread delivers earlier messages without the lock: defer the rest, up to a limit. */
+    /* A thread is delivering earlier messages without the lock: defer the rest, up to a limit. */
     bool behind = atomic_load_explicit(&mca_btl_rawe_state.delivers_deferred, memory_order_acquire);
     mca_btl_rawe_state.progressing = true;
     unsigned received = OPAL_UNLIKELY(behind) ? progress_nested(module) : progress_outside(module);

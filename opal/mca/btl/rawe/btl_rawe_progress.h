@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Progress: receive waiting frames, expire timers, send what is due. Three drivers make it:
+ * Progress: receive waiting frames, expire timers, send what is due. It has three drivers:
  *
  *   MPI's calls           component_progress (btl_rawe_component.c)
  *   progress thread       btl_rawe_thread.c: the service thread, which also serves responders. It
@@ -42,7 +42,7 @@ unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module);
  */
 bool mca_btl_rawe_module_defer(mca_btl_rawe_module_t *module, unsigned frames_max);
 
-/** Make one round of progress; inside a callback, defer messages. Lock held. Returns frames. */
+/** Make one round of progress, deferring messages in a callback. Returns frames. Lock held. */
 unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_clock);
 
 /**

@@ -46,13 +46,13 @@ static int rma_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_p
     memset(endpoints, 0, count * sizeof(endpoints[0]));
     if (!mca_btl_rawe_params.windows && !mca_btl_rawe_params.async_progress &&
         mca_btl_rawe_compat_windows_by_messages()) {
-        return OPAL_SUCCESS; /* osc/rdma would not leave windows to it */
+        return OPAL_SUCCESS; /* otherwise osc/rdma would take windows from osc/pt2pt */
     }
     for (size_t i = 0; i < count; ++i) {
         bool self = procs[i] == opal_proc_local_get();
         mca_btl_base_endpoint_t *through = self ? NULL : mca_btl_rawe_endpoint_in_order(procs[i]);
         struct rma_endpoint *endpoint = NULL;
-        /* With shared memory, few accesses come here: the first one opens lo. */
+        /* With shared memory, this module gets few accesses; the first one opens lo. */
         if (self || NULL != through || mca_btl_rawe_contact_on_this_host(procs[i])) {
             endpoint = calloc(1, sizeof(*endpoint));
         }
@@ -81,7 +81,7 @@ static int rma_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_p
     return OPAL_SUCCESS;
 }
 
-/** Return true for this process's memory. osc/rdma passes no handle for memory in its reach. */
+/** Return true for this process's memory. osc/rdma passes no handle for memory it can reach. */
 static bool is_local(const struct rma_endpoint *endpoint,
                      const mca_btl_base_registration_handle_t *remote_handle)
 {
@@ -116,7 +116,7 @@ static int report_local(mca_btl_rawe_fragment_t *access, enum rawe_refusal refus
     return OPAL_SUCCESS;
 }
 
-/** Begin an access to a peer's memory. Members specific to its kind are already set. */
+/** Begin an access to a peer's memory. The fields specific to its kind are already set. */
 static int access_begin(mca_btl_rawe_fragment_t *access, uint8_t kind, uint64_t remote_address,
                         const mca_btl_base_registration_handle_t *remote_handle, size_t size,
                         void *local)
@@ -316,7 +316,7 @@ mca_btl_base_module_t *mca_btl_rawe_rma_open(void)
 
     *btl = mca_btl_rawe_module_template; /* limits, and registered memory */
     btl->btl_component = mca_btl_rawe_state.component;
-    /* Introduce it to processes after the others. */
+    /* Open MPI introduces processes to this module after the others. */
     btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_LOW;
     /* The PML weighs all modules that can PUT by bandwidth, even those that it does not use. */
     btl->btl_bandwidth = 1;

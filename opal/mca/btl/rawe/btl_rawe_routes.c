@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/** Return true if the interface has a new address; the responder then uses it. */
+/** Have the responder use the interface's address if it is new. Returns true if so. */
 static bool takes_address(mca_btl_rawe_module_t *module, const struct rawe_interface *interface)
 {
     static const uint8_t none[RAWE_MAC_BYTES];
@@ -37,7 +37,7 @@ static bool is_back(const mca_btl_rawe_module_t *module, const struct rawe_inter
            rawe_interface_is_back(&first, interface);
 }
 
-/** rawe_carrier_fn: called in the service thread. */
+/** Handle a change of an interface. Called in the service thread. False: call again. */
 static bool carrier_changed(void *context, const struct rawe_interface *interface)
 {
     struct mca_btl_rawe_state *state = context;
@@ -74,13 +74,13 @@ static bool carrier_changed(void *context, const struct rawe_interface *interfac
     return renewed;
 }
 
-/** rawe_failover_callbacks.ask */
+/** Implement rawe_failover_callbacks.ask. */
 static void peer_ask(void *context, struct rawe_peer *peer)
 {
     mca_btl_rawe_endpoint_ping(peer->owner);
 }
 
-/** rawe_failover_callbacks.answered_ns */
+/** Implement rawe_failover_callbacks.answered_ns. */
 static uint64_t endpoint_answered_ns(void *context, const struct rawe_peer *peer)
 {
     const mca_btl_base_endpoint_t *endpoint = peer->owner;
@@ -88,7 +88,7 @@ static uint64_t endpoint_answered_ns(void *context, const struct rawe_peer *peer
     return NULL == endpoint->watch ? 0 : rawe_watch_last_pong_ns(endpoint->watch);
 }
 
-/** rawe_failover_callbacks.say */
+/** Implement rawe_failover_callbacks.say. */
 static void peer_say(void *context, const struct rawe_peer *peer, enum rawe_failover_report report)
 {
     static const char *const texts[] = {

@@ -13,7 +13,7 @@
 /** Begin with no route in doubt. Call this before starting the service thread, which checks. */
 void mca_btl_rawe_routes_init(void);
 
-/** Watch carriers. Without this, a lost carrier looks like silence, and a new index ends the job. */
+/** Watch carriers. Otherwise, a lost carrier looks like silence, and a new index ends the job. */
 void mca_btl_rawe_routes_begin(void);
 
 /** Stop watching carriers. */

@@ -40,7 +40,7 @@ static mca_btl_rawe_fragment_t *fragment_take(opal_free_list_t *list,
     return fragment;
 }
 
-/** Return true without PRIORITY, for the body of a long message, which the PML needs in order. */
+/** Return true for the body of a long message (no PRIORITY), which the PML needs in order. */
 static bool must_keep_order(uint32_t flags)
 {
     return 0 == (flags & MCA_BTL_DES_FLAGS_PRIORITY);
@@ -54,7 +54,7 @@ mca_btl_base_descriptor_t *mca_btl_rawe_alloc(struct mca_btl_base_module_t *btl,
     opal_free_list_t *list;
 
     if (must_keep_order(flags)) {
-        module = endpoint->in_order->module; /* its engine will hold the fragment */
+        module = endpoint->in_order->module; /* that module's engine will hold the fragment */
     }
     if (size <= MCA_BTL_RAWE_SMALL_BYTES) {
         list = &module->fragments_small;
@@ -149,7 +149,7 @@ static void report_complete(mca_btl_rawe_fragment_t *fragment, int status)
     const struct rawe_message *message = &fragment->message;
     mca_btl_base_module_t *btl = &fragment->endpoint->module->super;
     uint32_t flags = fragment->base.des_flags;
-    /* Read nothing of it after the callback, during which the peer may release it. */
+    /* Read nothing of the fragment after the callback, during which the peer may release it. */
     bool dispose = 0 != (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) && !message->completed_early;
 
     /* A caller that gives us the descriptor may have no callback: 5.0's am-rdma has none. */
@@ -167,13 +167,13 @@ static int opal_status(enum rawe_status status)
     return RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH;
 }
 
-/** rawe_message.complete */
+/** Implement rawe_message.complete. */
 static void message_complete(struct rawe_message *message, enum rawe_status status)
 {
     report_complete(fragment_of(message), opal_status(status));
 }
 
-/** Have progress report that handed-over work completed, or failed, at once. */
+/** Have progress report handed-over work that completed, or failed, at once. */
 static void report_later(mca_btl_rawe_fragment_t *fragment, int status)
 {
     fragment->status = status;
@@ -194,7 +194,7 @@ void mca_btl_rawe_send_complete_deferred(void)
     }
 }
 
-/** rawe_message.release. The endpoint may no longer exist. */
+/** Implement rawe_message.release. The endpoint may no longer exist. */
 static void message_release(struct rawe_message *message)
 {
     mca_btl_rawe_free(NULL, &fragment_of(message)->base);
@@ -211,7 +211,7 @@ static mca_btl_base_endpoint_t *carrying_endpoint(const mca_btl_rawe_fragment_t 
     return fragment->message.send.ordered ? fragment->endpoint->in_order : fragment->endpoint;
 }
 
-/** Send a message by this endpoint. Returns like btl_send: 1 if it is complete. Lock held. */
+/** Send a message through this endpoint. Returns 1 if complete, as btl_send does. Lock held. */
 static inline int send_by(mca_btl_base_endpoint_t *endpoint, mca_btl_rawe_fragment_t *fragment)
 {
     switch (rawe_peer_send(&endpoint->peer, &fragment->message)) {
@@ -228,7 +228,7 @@ static inline int send_by(mca_btl_base_endpoint_t *endpoint, mca_btl_rawe_fragme
     }
 }
 
-/** mca_btl_rawe_work.perform for a message. No engine calls Open MPI: all share a deferral. */
+/** Send a handed-over message. No engine calls Open MPI, because all engines share a deferral. */
 static void send_handed_over(struct mca_btl_rawe_work *work)
 {
     mca_btl_rawe_fragment_t *fragment = fragment_of_work(work);
@@ -321,7 +321,7 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
     return RAWE_STATUS_FAILED == status ? OPAL_ERR_UNREACH : OPAL_ERR_OUT_OF_RESOURCE;
 }
 
-/** rawe_operation.done */
+/** Implement rawe_operation.done. */
 static void rdma_done(struct rawe_operation *operation, enum rawe_status status)
 {
     mca_btl_rawe_rdma_report(RAWE_OWNER(operation, mca_btl_rawe_fragment_t, operation),
@@ -379,7 +379,7 @@ static bool rdma_begin(mca_btl_rawe_fragment_t *fragment)
     return taken;
 }
 
-/** mca_btl_rawe_work.perform for a PUT or GET. Other modules carry parts of it. */
+/** Begin a handed-over PUT or GET, parts of which other modules may carry. */
 static void rdma_handed_over(struct mca_btl_rawe_work *work)
 {
     mca_btl_rawe_fragment_t *fragment = fragment_of_work(work);
@@ -392,7 +392,7 @@ static void rdma_handed_over(struct mca_btl_rawe_work *work)
     rawe_engine_defer_end(engine);
 }
 
-/** Perform a PUT or GET now, or when the thread inside leaves. */
+/** Perform a PUT or GET now, or when the thread inside the engines leaves them. */
 static int rdma_perform(struct mca_btl_base_endpoint_t *endpoint, uint8_t kind, void *local_address,
                         uint64_t remote_address, mca_btl_base_registration_handle_t *local_handle,
                         const mca_btl_base_registration_handle_t *remote_handle, size_t size,

@@ -26,9 +26,9 @@ typedef struct mca_btl_rawe_fragment {
         struct rawe_message message;
         struct rawe_operation operation;
     };
-    struct mca_btl_rawe_work work; /**< sends it, if another thread is inside */
+    struct mca_btl_rawe_work work; /**< sends the fragment if another thread is inside */
     struct rawe_link complete;     /**< in the list of mca_btl_rawe_send_complete_deferred */
-    int status;                    /**< status of its completion */
+    int status;                    /**< completion status */
     struct {
         mca_btl_base_module_t *btl; /**< NULL: a message. All but `before` is for the callback */
         const opal_proc_t *proc;
@@ -43,7 +43,7 @@ typedef struct mca_btl_rawe_fragment {
 } mca_btl_rawe_fragment_t;
 OBJ_CLASS_DECLARATION(mca_btl_rawe_fragment_t);
 
-/** Travels inside the PML's messages, in the sender's byte order. */
+/** Identifies registered memory; sent in the PML's messages, in the sender's byte order. */
 struct mca_btl_base_registration_handle_t {
     uint64_t base; /**< address at which the handle begins; meaningful only to its owner */
     uint64_t key;
@@ -83,7 +83,7 @@ void mca_btl_rawe_rdma_report(mca_btl_rawe_fragment_t *fragment, enum rawe_refus
 
 /**
  * btl_register_mem and btl_deregister_mem of all modules: a peer may access the memory through
- * another interface than the one that delivered its handle.
+ * an interface other than the one that delivered its handle.
  */
 MCA_BTL_RAWE_DECLARE(register_mem, mca_btl_rawe_register_mem);
 MCA_BTL_RAWE_DECLARE(deregister_mem, mca_btl_rawe_deregister_mem);

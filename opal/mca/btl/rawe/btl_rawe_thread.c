@@ -15,8 +15,8 @@
  * While MPI makes progress, the thread polls once in this many intervals: fast if messages were
  * held back lately, else slowly. Each poll interrupts the program, and kernels that schedule by
  * groups of processes (Linux 6.18) starved ranks for seconds when hundreds of polls a second met
- * ranks that yield. So where others use the processor, all polls are slow (LAMMPS, two ranks a
- * processor: 600 wakeups a second and rank before).
+ * ranks that yield. So where others use the processor, all polls are slow (LAMMPS, two ranks
+ * per processor: previously 600 wakeups per second and rank).
  */
 #define FAST_FACTOR 4u
 #define SLOW_FACTOR 16u
@@ -73,8 +73,8 @@ static bool polls_early(void)
 }
 
 /**
- * Not at once: the thread would take the processor from the message that wakes it (1000 B after a
- * pause: 20 us, not 3).
+ * Do not wake the thread at once: it would take the processor from the message that wakes it (1000
+ * bytes after a pause: 20 us, not 3).
  */
 void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *module, unsigned how)
 {
@@ -84,7 +84,7 @@ void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *module, unsigned how)
                  !atomic_load_explicit(&mca_btl_rawe_state.shared, memory_order_relaxed);
 
     if (!early && MCA_BTL_RAWE_THREAD_IDLE != mode && !mca_btl_rawe_async_works()) {
-        atomic_store_explicit(&module->thread_mode, how, memory_order_release); /* it polls */
+        atomic_store_explicit(&module->thread_mode, how, memory_order_release); /* it is polling */
         return;
     }
     wake_after(module, how,
@@ -93,7 +93,7 @@ void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *module, unsigned how)
                                                        : interval_us);
 }
 
-/** Serve other modules next that have frames in flight. */
+/** Have the thread serve next those other modules that have frames in flight. */
 static void serve_others(const mca_btl_rawe_module_t *module)
 {
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
@@ -123,7 +123,7 @@ static bool defer_others(const mca_btl_rawe_module_t *module, bool pending)
 
 /**
  * Make progress, without calling MPI. Returns true if there was work. Migrated connections receive
- * through another module's link, so that is read first; this one's may have others' frames.
+ * through another module's link, so read that first; this link may have other modules' frames.
  */
 static bool take_over(mca_btl_rawe_module_t *module)
 {
@@ -137,12 +137,12 @@ static bool take_over(mca_btl_rawe_module_t *module)
     }
     useful = mca_btl_rawe_module_defer(module, FRAMES_MAX) || useful;
     useful = defer_others(module, true) || useful;
-    /* They may have part of a reply to send, or connections that have left a route. */
+    /* Other modules may have part of a reply to send, or connections that have left a route. */
     serve_others(module);
     return useful;
 }
 
-/** Return after how many intervals to poll again, because MPI made progress since the last poll. */
+/** Return the number of intervals to the next poll, if MPI made progress since the last one. */
 static unsigned rest_intervals(mca_btl_rawe_module_t *module, unsigned thread_mode, bool shared)
 {
     bool fast = MCA_BTL_RAWE_THREAD_POLLS_FAST == thread_mode;
@@ -166,7 +166,7 @@ bool mca_btl_rawe_thread_serviced(void *context)
     uint32_t rounds = atomic_load_explicit(&state->rounds, memory_order_relaxed);
     uint64_t now_ns = mca_btl_rawe_now_ns();
 
-    /* A process that asks here uses the link next. MPI opens it: a helper may take a minute. */
+    /* A process that sends PINGs uses the link next. MPI opens it: a helper may take a minute. */
     if (!atomic_load_explicit(&module->open, memory_order_acquire)) {
         atomic_store_explicit(&state->links_wanted, true, memory_order_relaxed);
         if (mca_btl_rawe_async_works()) {
@@ -193,7 +193,7 @@ static bool mpi_is_absent(void)
     return mca_btl_rawe_progress_mpi_absent(entries);
 }
 
-/** Let `frames` wake the thread (peers may GET; else a PROBE does), and `room` for a batch. */
+/** Have frames wake the thread if `frames` (otherwise PROBEs do), and room to send if `room`. */
 static void listen_for(mca_btl_rawe_module_t *module, bool frames, bool room)
 {
     short bulk_events = (short)((frames ? POLLIN : 0) | (room ? POLLOUT : 0));
@@ -215,7 +215,7 @@ static uint64_t routes_due_ns(const mca_btl_rawe_module_t *module)
     return UINT64_MAX == due_ns ? due_ns : due_ns + RAWE_FAILOVER_INTERVAL_NS;
 }
 
-/** Return the milliseconds until that check, with nothing in flight; -1: not before a change. */
+/** Return the milliseconds until the next route check; -1: none before something changes. */
 static int routes_rest_ms(const mca_btl_rawe_module_t *module)
 {
     uint64_t due_ns = routes_due_ns(module), now_ns = mca_btl_rawe_now_ns();
@@ -291,7 +291,7 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     uint64_t batches_sent = module->engine.counters.batches_sent;
     uint64_t frames_sent = module->engine.counters.frames_sent;
     bool useful = module->open && take_over(module);
-    /* More may have arrived since; it saves the peer another PROBE. */
+    /* Frames may have arrived since: reading them saves the peer another PROBE. */
     bool idle = !module->open || (!useful && !mca_btl_rawe_module_receivable(module) &&
                                   mca_btl_rawe_progress_idle(module));
     bool active = idle && mpi_is_active(shared);
@@ -300,7 +300,7 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     atomic_store_explicit(&module->thread_mode,
                           idle && !active ? MCA_BTL_RAWE_THREAD_IDLE : MCA_BTL_RAWE_THREAD_POLLS,
                           memory_order_release);
-    /* An unreadable frame, or lack of room, must not wake it twice. */
+    /* An unreadable frame, or lack of room, must not wake the thread twice. */
     listen_for(module,
                module->open && 0 != mca_btl_rawe_state.handles.readable &&
                    (useful || !module->thread_listens),
