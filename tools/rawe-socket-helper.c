@@ -92,8 +92,8 @@ static struct caller caller;
 
 static struct {
     int fd;          /**< -1: not connected */
-    bool absent;     /**< lines end with a 0 */
-    bool ends_lines; /**< with a 0 */
+    bool absent;     /**< this host has no log */
+    bool ends_lines; /**< each line must end with a 0 */
     int wait_ms;     /**< how long the next line may wait for room */
     struct {
         int priority;

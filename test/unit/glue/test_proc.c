@@ -18,7 +18,7 @@
 #define CALLERS_MOST 10000u
 #define QUESTIONS_MAX (2 * CALLERS_MOST)
 #define THREADS 4u
-#define PROCESSES 300u /**< per thread */
+#define PROCESSES 300u /**< processes per thread */
 #define CONNECT_TIMEOUT_MS 10000u
 
 static mca_btl_base_component_3_0_0_t component;
@@ -419,7 +419,7 @@ TEST(mca_btl_rawe_proc_find__asks_again_what_was_not_there)
 }
 
 /**
- * All processes of a job connect at once to one that computes or is late. Each CONNECT from an
+ * Have all processes of a job connect at once to one that is computing. Each CONNECT from an
  * unknown process is repeated after 1 ms, then at intervals that double up to a second. The runtime
  * answers one request at a time, in 0.2 ms. Returns the time until all are known, in ms.
  */

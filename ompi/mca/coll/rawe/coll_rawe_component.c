@@ -528,7 +528,7 @@ static const struct mca_btl_rawe_offer *current_offer(void)
     return NULL;
 }
 
-/** coll_module_enable, which must not communicate. Lower priorities are already installed. */
+/** Enable the module, without communicating. Modules of lower priority are already installed. */
 static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
 {
     mca_coll_rawe_module_t *module = (mca_coll_rawe_module_t *)base;
@@ -546,7 +546,7 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     return NULL != beneath->coll_reduce_local ? OMPI_SUCCESS : OMPI_ERROR;
 }
 
-/** Return a module in all processes or in none, except in those whose BTL does not take part. */
+/** Return a module, or NULL. All choose alike, except processes whose BTL does not take part. */
 static mca_coll_base_module_t *comm_query(struct ompi_communicator_t *comm, int *priority_out)
 {
     const struct mca_btl_rawe_offer *offer = current_offer();

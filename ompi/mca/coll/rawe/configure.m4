@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # What configure does for this component, in an Open MPI source tree as well as in the project's own
-# build; see the one of opal/mca/btl/rawe, which it needs.
+# build; see that of opal/mca/btl/rawe, which this one needs.
 
 # MCA_ompi_coll_rawe_CONFIG([action-if-can-compile], [action-if-cant-compile])
 # ---------------------------------------------------------------------------

@@ -510,7 +510,7 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
     return rawe_peer_conn(&endpoint->peer, from->lane);
 }
 
-/** Return true if this may be the sending interface, or another one that sent the frame. */
+/** Return true if a frame from `from` may have been sent through the interface at `address`. */
 static bool may_be(const struct mca_btl_rawe_address *address, const struct rawe_connect *from)
 {
     return !is_loopback(address) &&

@@ -80,7 +80,7 @@ static mca_btl_base_endpoint_t *endpoint_new(mca_btl_rawe_module_t *module, opal
     return endpoint;
 }
 
-/** Unlink an endpoint; those it sent ordered fragments for now send them. routes_lock held. */
+/** Unlink an endpoint; those that used it as `in_order` become their own. routes_lock held. */
 static void endpoint_unlink(mca_btl_base_endpoint_t *endpoint)
 {
     mca_btl_base_endpoint_t **link = mca_btl_rawe_proc_endpoints(endpoint->proc->proc_name, false);

@@ -528,7 +528,7 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
     mca_btl_rawe_unlock();
     if (0 == modules_left) {
         mca_btl_rawe_fanout_close();
-        rawe_helper_hang_up(); /* one may have waited since sockets were opened later */
+        rawe_helper_hang_up(); /* a helper may still be waiting for requests */
     }
     if (!listed) {
         module_free(module);
