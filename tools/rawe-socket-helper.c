@@ -78,7 +78,7 @@ struct caller {
     bool listed; /**< found in the list for an earlier request: skip the name services */
 };
 
-/** What the access list says about a caller and a request. */
+/** What the access list allows a caller for one request. */
 struct permission {
     bool user;
     bool interface;

@@ -459,7 +459,7 @@ TEST(mca_btl_rawe_silent__is_reported_when_the_process_answers_but_in_finalize)
     assert_int_equal(fake_ompi_shown("connection_stalled"), 1);
 }
 
-/** Silence is counted from when the peer was last seen computing (9 s), even for a CONNECT. */
+/** Silence counts from the time the peer was last seen computing (9 s), even for a CONNECT. */
 TEST(mca_btl_rawe_silent__is_explained_by_a_process_that_computes)
 {
     static const enum rawe_conn_state states[] = {RAWE_CONN_CONNECTING, RAWE_CONN_OPEN};

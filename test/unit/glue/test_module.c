@@ -199,7 +199,7 @@ static void *ping_main(void *context)
     return context;
 }
 
-/** MPI's thread opens sockets: that may take a minute, and the service thread answers PINGs. */
+/** MPI's thread opens sockets: it may take a minute, and the service thread must answer PINGs. */
 TEST(mca_btl_rawe_thread_serviced__mpi_opens_what_is_asked_for)
 {
     in_service_thread(ping_main);

@@ -475,7 +475,7 @@ TEST(mca_btl_rawe_multicast_progress__asks_for_nothing_that_is_in_the_port)
     assert_int_equal(unit_count_controls(RAWE_GROUP_NACK), 1); /* requests the other two */
 }
 
-/** The progress thread leaves writing to the program's memory to MPI's next progress call. */
+/** The progress thread does not write to the program's memory: MPI's next progress call does. */
 TEST(mca_btl_rawe_multicast_progress__defers_for_the_progress_thread)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);

@@ -55,7 +55,7 @@ unsigned mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *of)
     return group_busy;
 }
 
-/** Run the thread once, polling fast, without an entry by MPI since its last check. */
+/** Run the thread once, in fast polling mode, with no call from MPI since its last check. */
 static void take_over(void)
 {
     module.thread_mode = MCA_BTL_RAWE_THREAD_POLLS_FAST;
@@ -63,7 +63,7 @@ static void take_over(void)
     (void)mca_btl_rawe_thread_service(&module, false);
 }
 
-/** Start without an entry by MPI since the thread's last check. */
+/** Start with no call from MPI since the thread's last check. */
 static void thread_set_up(void)
 {
     fake_set_up();
@@ -226,7 +226,7 @@ TEST(thread_service__does_not_spin_on_room_that_is_none)
     assert_false(fake.listens_for_room);
 }
 
-/** Sleeps grow from the first poll on, because the rank may be waiting for this processor. */
+/** Sleeps grow from the first poll on, because a rank may be waiting for this processor. */
 TEST(thread_service__sleeps_longer_and_longer_while_polls_achieve_nothing)
 {
     int rest_ms = 1;

@@ -78,7 +78,7 @@ enum mca_coll_rawe_stage {
     mca_coll_base_module_t *NAME##_module;
 
 /**
- * A communicator's module. "call": in a collective call, of which a communicator has one at a time.
+ * A communicator's module. "call": in a collective call; a communicator has only one at a time.
  */
 typedef struct mca_coll_rawe_module {
     /* coll_rawe_component: set-up */

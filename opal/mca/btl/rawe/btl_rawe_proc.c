@@ -276,7 +276,7 @@ unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_pu
     return out->count;
 }
 
-/** Wait for the answer; ask again if the first request was too early. Lock held, but not then. */
+/** Wait for the answer, and repeat a request that was too early. Lock held, except to wait. */
 static void modex_await(struct record *record)
 {
     for (unsigned questions = record->asked ? 2 : 1; NULL == record->data && 0 != questions;
@@ -445,7 +445,7 @@ bool mca_btl_rawe_proc_is_local(const struct mca_btl_rawe_published *published)
     return 0 != published->count && published->host == records.host;
 }
 
-/** Used in place of a path's MAC address: the value tells whether the host is silent. */
+/** Stands for a path's MAC address in the entry that tells whether a host is silent. */
 static const uint8_t any_mac[RAWE_MAC_BYTES] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
 
 /** Return the key of a module's path to an interface of a host. The value is the MTU. */

@@ -42,7 +42,7 @@ unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module);
  */
 bool mca_btl_rawe_module_defer(mca_btl_rawe_module_t *module, unsigned frames_max);
 
-/** Make one round of progress; in a callback, defer messages. Lock held. Returns frames received. */
+/** Make one round of progress; in callbacks, defer messages. Lock held. Returns frames received. */
 unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_clock);
 
 /**
