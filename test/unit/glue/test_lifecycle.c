@@ -262,7 +262,7 @@ TEST(open_sockets__without_a_link_none_stays_open)
     assert_int_equal(mca_btl_rawe_finalize(&module->super), OPAL_SUCCESS);
 }
 
-/** Core asserts that a frame has room for data, and no path would prove usable. */
+/** With a tiny MTU, core's assertion of room for data would fail, and no path would be usable. */
 TEST(open_sockets__not_of_an_interface_with_a_tiny_mtu)
 {
     const struct rawe_interface eth0 = {.name = "eth0", .mtu_bytes = 296};

@@ -29,7 +29,7 @@
 
 static mca_btl_rawe_module_t modules[MODULES];
 static mca_btl_base_endpoint_t endpoints[2];
-static struct rawe_peer suspected; /**< its route is in doubt */
+static struct rawe_peer suspected; /**< a peer whose route is in doubt */
 static unsigned driven[MODULES];
 static unsigned asked[2];
 static unsigned done_after; /**< progress calls of the second module before the peer is done */

@@ -184,7 +184,7 @@ TEST(mca_btl_rawe_trylock__nests)
     assert_true(another_may_enter());
 }
 
-/** Sends count as well as progress: a program that sends message after message is inside MPI. */
+/** Sends count as calls, like progress: a program that keeps sending messages is inside MPI. */
 TEST(mca_btl_rawe_lock_entries__counts_calls_from_open_mpi)
 {
     uint32_t before = mca_btl_rawe_lock_entries();

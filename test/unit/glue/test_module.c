@@ -32,7 +32,7 @@ static int bound_to;           /**< index of the interface that the sockets are 
 static bool links_are_members; /**< the fanout group includes the link's socket */
 static bool listens;           /**< the service thread listens to the link */
 static bool woken;             /**< the service thread was woken */
-static bool reopened_in_use;   /**< while epoll listened: it would keep the old file */
+static bool reopened_in_use;   /**< a link was reopened while the thread listened to it */
 
 /* This host's group and its sockets. */
 

@@ -26,7 +26,7 @@ static mca_btl_rawe_module_t modules[2];
 
 /* The runtime. */
 static uint8_t
-    published[1024]; /**< by each process; the port of the first entry is the process's rank */
+    published[1024]; /**< data of each process; the first entry's port is the process's rank */
 static size_t published_bytes; /**< 0: nothing is published */
 static struct {
     opal_process_name_t name;

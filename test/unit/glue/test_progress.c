@@ -94,7 +94,7 @@ static void note_delivery(void *context, struct rawe_conn *conn, uint8_t tag, co
     received_before = module.engine.counters.dropped_short;
 }
 
-/** Receive a message while a callback waits for something else. */
+/** Defer a message, as when it is received while a callback waits for something else. */
 static void defer_in_callback(void)
 {
     static struct rawe_conn conn;

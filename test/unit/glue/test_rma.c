@@ -282,7 +282,7 @@ static struct rawe_operation *read_from_other(void *to, size_t bytes)
     return module.engine.operations.entries[0];
 }
 
-/** The window was not freed, so the report of a refused access still names its process. */
+/** The window was not freed, so an access may still be refused; the report names the process. */
 TEST_WITH(with_other, del_procs__what_is_under_way_may_be_refused_yet)
 {
     char to[8];

@@ -35,9 +35,9 @@ struct frames {
 struct fake {
     mca_btl_rawe_module_t net_module, second_module, lo_module;
     struct rawe_port link_port, group_port, bulk_port;
-    uint32_t word, bulk_word; /**< of the group ports: 1 if a frame or batch is queued */
+    uint32_t word, bulk_word; /**< the group ports' words: 1 if a frame or batch is queued */
     struct frames sent, waiting;
-    struct frames batches_sent, batches_waiting; /**< from the batch header on */
+    struct frames batches_sent, batches_waiting; /**< stored from the batch header on */
     struct frames controls;                      /**< control messages sent */
     bool sent_deferring;                         /**< the last was sent with completions deferred */
     unsigned opened;                             /**< group ports opened */

@@ -253,7 +253,7 @@ void mca_btl_rawe_multicast_control(void *context, struct rawe_conn *conn, uint6
     uint32_t from = 0;
 
     if (NULL == group) {
-        return; /* it was closed here */
+        return; /* this process has closed the group */
     }
     while (from < group->core.config.members &&
            (NULL == group->endpoints[from] || group->endpoints[from]->proc != endpoint->proc)) {
@@ -269,7 +269,7 @@ void mca_btl_rawe_multicast_control(void *context, struct rawe_conn *conn, uint6
 
 /**
  * Make the ports receive only frames of our groups: otherwise all ranks on this host would copy the
- * batches meant for one. The kernel takes up to a millisecond to replace one.
+ * batches meant for one. Replacing a filter takes up to a millisecond, so keep an unchanged one.
  */
 static bool renew_filters(void)
 {

@@ -84,7 +84,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t answered;
     bool open;
-    uint64_t life; /**< number of this life of the component */
+    uint64_t life; /**< differs each time the component is opened */
     opal_proc_table_t table;
     struct record *first;
     unsigned unknown;        /**< records without data */

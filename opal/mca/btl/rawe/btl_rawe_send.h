@@ -37,7 +37,7 @@ typedef struct mca_btl_rawe_fragment {
         mca_btl_base_rdma_completion_fn_t callback; /**< NULL: none */
         void *context;
         void *cbdata;
-        uint64_t before; /**< result of an atomic operation that has no place for it */
+        uint64_t before; /**< result of an atomic operation, if the caller wants none */
     } rdma;
     uint8_t data[];
 } mca_btl_rawe_fragment_t;
