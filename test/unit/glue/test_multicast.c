@@ -227,7 +227,7 @@ TEST(mca_btl_rawe_multicast_send__waits_for_a_window_that_is_full)
     assert_false(message.last);
 }
 
-/** Every second, a waiting receiver sends WAIT to its root and to the next member; a root, STATUS. */
+/** Every second, a waiting receiver sends WAIT to the root and next member; a root sends STATUS. */
 TEST(mca_btl_rawe_multicast_progress__asks_those_that_a_call_waits_for)
 {
     struct mca_btl_rawe_multicast *group = unit_group_enter(ID);

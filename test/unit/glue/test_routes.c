@@ -253,7 +253,7 @@ TEST(carrier_changed__only_news_wakes_the_thread)
     assert_int_equal(wakes, 1);
 }
 
-/** With no connection open, a CONNECT tells the peer; peers of unused endpoints are not told. */
+/** With no connection open, a peer in use is told of the new address by a CONNECT. */
 TEST(mca_btl_rawe_routes_check__another_address)
 {
     struct rawe_interface interface = {
@@ -274,7 +274,7 @@ TEST(mca_btl_rawe_routes_check__another_address)
     memset(interface.mac, 0, RAWE_MAC_BYTES); /* as in a kernel message without an address */
     assert_true(changed(changed_context, &interface));
     assert_int_equal(wakes, 1);
-    /* A peer that has only connected to us learns it from frames with the new address. */
+    /* A peer that has only connected to us learns the address from our frames. */
     endpoints[1].in_use = false;
     interface.mac[0] = 2;
     assert_true(changed(changed_context, &interface));

@@ -219,7 +219,7 @@ static void open_modules(void)
 /** Descriptors that Open MPI needs to load further components, and other BTLs. */
 #define DESCRIPTORS_LEFT 4u
 
-/** Return true if that many are left. With fewer, no PML could be loaded, without any message. */
+/** Return true if DESCRIPTORS_LEFT are free. With fewer, no PML would load, without any message. */
 static bool has_descriptors(void)
 {
     int left[DESCRIPTORS_LEFT];

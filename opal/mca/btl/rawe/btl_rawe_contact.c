@@ -37,7 +37,7 @@ struct candidate {
 struct search {
     mca_btl_rawe_module_t *module;
     opal_proc_t **procs;
-    struct mca_btl_base_endpoint_t **endpoints; /**< of the processes; NULL: not reached */
+    struct mca_btl_base_endpoint_t **endpoints; /**< the processes' endpoints; NULL: not reached */
     unsigned listed;                            /**< length of each of the following arrays */
     struct candidate *candidates;
     struct rawe_path *paths;
@@ -486,7 +486,7 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
                 uint32_t theirs = from->payload_max_bytes + RAWE_FRAME_OVERHEAD_BYTES;
                 mtu_bytes = MIN(mtu_bytes, theirs);
                 endpoint = mca_btl_rawe_endpoint_get(module, proc, address, mtu_bytes);
-                if (0 == from->choice) { /* it arrived by this path */
+                if (0 == from->choice) { /* the CONNECT arrived over this path */
                     mca_btl_rawe_proc_note_heard(published.host, module->address.index,
                                                  address->mac, mtu_bytes);
                 }

@@ -35,7 +35,7 @@ struct metric {
     const char *name;
     // cppcheck-suppress unusedStructMember ; test/lint makes a table of doc/counters.md of it
     const char *text;
-    size_t offset;  /**< in struct counted */
+    size_t offset;  /**< offset in struct counted */
     bool watermark; /**< the maximum of a quantity, instead of a count of events */
 };
 
@@ -248,7 +248,7 @@ static void describe_module(FILE *out, mca_btl_rawe_module_t *module)
     }
 }
 
-/** rawe_monitor_describe_fn: in the service thread, which claims the lock as for progress. */
+/** Describe the process to rawe-top. Called in the service thread, which claims the lock. */
 static char *describe_process(void *context)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;

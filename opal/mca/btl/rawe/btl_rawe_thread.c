@@ -47,12 +47,12 @@
 /** Progress calls that empty any ring; a program waiting in MPI makes them in a millisecond. */
 #define SERVICED_ROUNDS 1000u
 
-/** How long the process then counts as serviced. */
+/** How long a process counts as serviced after that many progress calls. */
 #define SERVICED_NS 100000000u
 
 #define MS_NS 1000000u
 
-/** A peer that asks has waited: MPI is absent if it makes no call for this long. */
+/** A peer that asks has already waited, so MPI is absent if it makes no call for this long. */
 #define ABSENT_NS 20000l
 
 /** Have the thread serve a module in mode `how`, after `in_us`. */
@@ -132,7 +132,7 @@ static bool take_over(mca_btl_rawe_module_t *module)
     if (0 != mca_btl_rawe_state.connections.migrated) {
         useful = defer_others(module, false);
     }
-    if (NULL != module->group_port) { /* its control messages are sent with the engine's frames */
+    if (NULL != module->group_port) { /* control messages leave with the engine's frames */
         useful = 0 != mca_btl_rawe_multicast_progress(module, true, true) || useful;
     }
     useful = mca_btl_rawe_module_defer(module, FRAMES_MAX) || useful;
