@@ -110,7 +110,7 @@ static int bcast(void *buffer, int count, struct ompi_datatype_t *datatype, int 
 }
 
 static unsigned absent;    /* member known here not to take part; 0: all do */
-static unsigned neighbour; /* member on this one's host; 0: none */
+static unsigned neighbour; /* another member on this member's host; 0: none */
 
 static bool takes_part_as(opal_process_name_t name, uint64_t *host)
 {

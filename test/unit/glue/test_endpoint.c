@@ -492,7 +492,7 @@ static uint32_t shrink_path(void)
     return conn->path.payload_max_bytes;
 }
 
-/** As with silence, nothing is reported in finalize. */
+/** In finalize, neither stalls nor silence are reported. */
 TEST(mca_btl_rawe_stalled__sends_what_passes)
 {
     for (unsigned finalizing = 0; finalizing < 2; ++finalizing) {
@@ -539,7 +539,7 @@ TEST(mca_btl_rawe_endpoint_follow__where_the_responder_answers)
     assert_memory_equal(watched_mac, other, RAWE_MAC_BYTES);
     assert_int_equal(endpoint->address.mac[5], 1);
     assert_int_equal(endpoint->peer.route.mac[5], 1);
-    unanswered = false; /* it answers, but from its old address */
+    unanswered = false; /* the process answers, but from its old address */
     mca_btl_rawe_endpoint_follow(endpoint, other);
     assert_int_equal(pings, 4);
     assert_int_equal(endpoint->address.mac[5], 1);

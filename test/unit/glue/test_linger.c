@@ -68,7 +68,7 @@ bool mca_btl_rawe_proc_died(opal_process_name_t name)
     return name.vpid == departs && driven[1] >= departure_after;
 }
 
-/** The first module waits for data that arrives on the second module's link. */
+/** Fake: the first module's peer is done once data has arrived on the second module's link. */
 enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, enum rawe_needs needs,
                                         uint64_t now_ns)
 {

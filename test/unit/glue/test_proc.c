@@ -246,7 +246,7 @@ TEST(mca_btl_rawe_proc_wait__says_once_what_differs)
     assert_differs(3, "btl_rawe_max_send_size, or btl_rawe_eager_limit above it");
 }
 
-/** Wire version 5 had an 8-byte head. */
+/** In wire version 5, the published data had an 8-byte head. */
 TEST(mca_btl_rawe_proc_wait__refuses_an_older_release)
 {
     static const uint8_t older[8 + 32] = {5, 1, 0x88, 0xB5};
@@ -314,7 +314,7 @@ TEST(mca_btl_rawe_proc_wait__gives_the_runtime_time)
     assert_int_equal(limit_s, CONNECT_TIMEOUT_MS / 1000);
 }
 
-/** A request that timed out is not final. */
+/** The failure of a request that timed out is not final. */
 TEST(mca_btl_rawe_proc_wait__has_what_was_answered_late)
 {
     at_once = true;
@@ -382,7 +382,7 @@ static void *wait_main(void *context)
 static void begin_to_wait(void)
 {
     assert_int_equal(pthread_create(&waiter, NULL, wait_main, NULL), 0);
-    usleep(50000); /* for the thread to find that the request has been made */
+    usleep(50000); /* let the thread find that the request has been made */
 }
 
 TEST(mca_btl_rawe_proc_wait__ends_when_another_threads_question_fails)

@@ -190,7 +190,7 @@ TEST(access__to_itself_without_a_handle)
     access_without_handle(self);
 }
 
-/** PUT to unregistered memory. */
+/** Start a PUT to unregistered memory. */
 static int put_wrongly(struct mca_btl_base_endpoint_t *endpoint, void *from, size_t bytes)
 {
     mca_btl_base_registration_handle_t handle = {.index = 5, .key = 6};
@@ -199,7 +199,7 @@ static int put_wrongly(struct mca_btl_base_endpoint_t *endpoint, void *from, siz
                         note_done, NULL, NULL);
 }
 
-/** GET from unregistered memory. */
+/** Start a GET from unregistered memory. */
 static int get_wrongly(struct mca_btl_base_endpoint_t *endpoint, void *to, size_t bytes)
 {
     mca_btl_base_registration_handle_t handle = {.index = 5, .key = 6};
@@ -230,7 +230,7 @@ static uint64_t read_clock(void *context)
     return 1000;
 }
 
-/** Add another process. */
+/** Set up with another process, `other`. */
 static void set_up_other(void)
 {
     const struct rawe_peer_config peer = {

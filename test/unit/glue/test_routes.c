@@ -228,7 +228,7 @@ TEST(carrier_changed__an_interface_that_is_back_under_another_index_is_followed)
     assert_false(changed(changed_context, &again));
     assert_ptr_equal(followed, &modules[1]);
     assert_int_equal(modules[1].interface.index, 71);
-    assert_false(modules[1].carrier); /* nothing passes yet */
+    assert_false(modules[1].carrier); /* no frame passes yet */
     assert_int_equal(modules[0].interface.index, 10);
     is_back = false;
     can_follow = true;
@@ -323,7 +323,7 @@ TEST(mca_btl_rawe_routes_check__a_lost_carrier)
     assert_false(mca_btl_rawe_routes_pending());
 }
 
-/** The module's engine has not started. */
+/** The engine of a module that is not open has not been started. */
 TEST(mca_btl_rawe_routes_check__not_of_a_module_that_is_not_open)
 {
     introduce(0);

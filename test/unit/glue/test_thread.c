@@ -138,7 +138,7 @@ TEST(thread_service__a_probe_wakes_it)
     assert_int_equal(fake.link_received, 1);
 }
 
-/** A peer sent a PING because MPI was slow. */
+/** If a peer sends a PING only because MPI is slow, the thread leaves the frames to MPI. */
 TEST(thread_service__leaves_alone_what_mpi_serves)
 {
     fake_wait_in_link(1);
@@ -189,7 +189,7 @@ TEST(thread_service__frames_do_not_wake_it_when_mpi_is_back)
     assert_false(fake.listens);
 }
 
-/** If the interface is down, for example, the descriptor stays readable. */
+/** If the interface is down, for example, its descriptor stays readable without any frames. */
 TEST(thread_service__does_not_spin_on_what_it_cannot_read)
 {
     mpi_is_absent(1);
@@ -219,7 +219,7 @@ TEST(thread_service__room_for_a_batch_wakes_it_while_there_is_more_to_send)
     assert_false(fake.listens_for_room);
 }
 
-/** If the link drops outgoing batches, the descriptor stays ready. */
+/** If the link drops outgoing batches, its descriptor stays ready to send. */
 TEST(thread_service__does_not_spin_on_room_that_is_none)
 {
     have_more_to_send(0);

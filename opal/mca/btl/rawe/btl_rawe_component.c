@@ -37,7 +37,7 @@
 /** One of this many progress calls reads the clock even if nothing arrived: a power of two. */
 #define CALLS_PER_CLOCK_READ 16u
 
-/** Memory for deferred messages of all modules; further ones stay in the rings. */
+/** Memory for deferred messages of all modules; further messages stay in the rings. */
 #define DEFERRED_BYTES_MAX (8u << 20)
 
 OPAL_MODULE_DECLSPEC extern struct mca_btl_rawe_component mca_btl_rawe_component;
@@ -312,7 +312,7 @@ static int component_progress(void)
     mca_btl_rawe_async_end();
     if (OPAL_UNLIKELY(!mca_btl_rawe_trylock())) {
         if (mca_btl_rawe_async_active()) {
-            sched_yield(); /* that thread may share our processor */
+            sched_yield(); /* the asynchronous thread may share our processor */
         }
         return 0; /* another thread makes progress */
     }
