@@ -150,7 +150,7 @@ static void send_next(void)
 
 /* ---- receiving, as ob1 does ---- */
 
-/** Check a number. ob1 sees only 16 bits, and would misplace a message overtaken by 32768 others. */
+/** Check a number. ob1 sees 16 bits, and would misplace a message overtaken by 32768 others. */
 static void match(uint32_t number)
 {
     assert_true(number >= program->expected); /* otherwise a duplicate */

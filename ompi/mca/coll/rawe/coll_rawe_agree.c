@@ -47,7 +47,7 @@
 /** Rounds of progress between two readings of the clock. */
 #define ROUNDS_PER_CLOCK_READ 1024u
 
-/** The network has failed a test. Later communicators make none if any member says so. */
+/** The network has failed a test. Later communicators do not test if any member says so. */
 static bool network_failed;
 
 /** Results of tests of the network. BROKEN: a member has no group, or did not hear of one. */

@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Open MPI 5.0 differs from 4.1: it has counted its interface's version... */
+/* Open MPI 5.0 differs from 4.1: it has raised its interface's version... */
 #ifdef MCA_COLL_BASE_VERSION_2_4_0
 #define MCA_COLL_RAWE_COMPAT_VERSION MCA_COLL_BASE_VERSION_2_4_0
 #else
