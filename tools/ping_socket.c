@@ -357,7 +357,7 @@ enum ping_batch ping_batch_try(const struct ping_socket *one, const uint8_t to[R
 struct ping_batch_listener {
     struct ping_socket *one;
     struct rawe_port *bulk;
-    const struct ping_asker *askers; /**< during ping_batch_answer */
+    const struct ping_asker *askers; /**< valid during ping_batch_answer */
     unsigned asker_count;
     uint32_t number;  /**< number of the batch being received */
     uint32_t arrived; /**< frames of that batch that arrived unchanged */

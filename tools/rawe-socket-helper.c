@@ -53,10 +53,10 @@
 #error "RAWE_HELPER_LIST has to name the access list"
 #endif
 
-/** The helper is killed after this time, even if it waits for a name service, or the log. */
+/** The helper is killed after this time, even while it waits for a name service or the log. */
 #define LIFETIME_S 60
 
-/** How long it waits for each request. */
+/** How long the helper waits for each request. */
 #define IDLE_MS 5000
 
 /** The system log's socket. If its queue is full, only a grant waits, for this long. */
@@ -98,7 +98,7 @@ static struct {
     struct {
         int priority;
         char text[LINE_BYTES];
-    } deferred[2]; /**< not logged yet: a decision, and its reason */
+    } deferred[2]; /**< lines not logged yet: a decision, and its reason */
     unsigned deferred_count;
 } journal = {.fd = -1};
 
