@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The namespace, the veth pair and the links of the link tests.
+ * The network namespace, the veth pair and the ports that the link tests use.
  */
 #define _GNU_SOURCE
 #include "link_fixture.h"
@@ -63,7 +63,7 @@ void fixture_renew(struct fixture *fixture, uint32_t mtu_bytes)
         fixture_run("ip link del ra0");
     }
     fixture_run("ip link set lo up");
-    /* No IPv6, whose frames would be counted. */
+    /* Disable IPv6, because the tests would count its frames. */
     fixture_run("ip link add ra0 mtu %u type veth peer name rb0 mtu %u", mtu_bytes, mtu_bytes);
     fixture_run("ip link set ra0 addrgenmode none up && ip link set rb0 addrgenmode none up");
     fixture->mtu_bytes = mtu_bytes;
@@ -127,7 +127,7 @@ struct rawe_responder *fixture_try_start(const struct rawe_port_config *config,
                                          const struct rawe_responder_duty *duty,
                                          struct rawe_port_error *error)
 {
-    static struct rawe_service *service; /* until the process ends */
+    static struct rawe_service *service; /* runs until the process ends */
     struct rawe_port_config own = *config;
     struct rawe_responder *responder;
     struct rawe_port *port;

@@ -27,7 +27,7 @@ struct fixture_end {
     uint8_t mac[6];
     uint16_t port;
     uint32_t key;
-    uint16_t ping_port; /**< the responder's */
+    uint16_t ping_port; /**< the responder's port */
     uint32_t ping_key;
 };
 
@@ -43,16 +43,16 @@ struct fixture {
  */
 extern struct fixture net;
 
-/** Remove the pair and create it again with this MTU; both ends and lo are up afterwards. */
+/** Recreate the veth pair with this MTU; both ends and lo are up afterwards. */
 void fixture_renew(struct fixture *fixture, uint32_t mtu_bytes);
 
-/** Make both ends lo, as used by two processes of one host. */
+/** Let both ends be lo, which two processes on one host would use. */
 void fixture_use_loopback(struct fixture *fixture);
 
 /** Run a shell command, such as `ip` or `nft`, that must succeed. */
 void fixture_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/** Return the configuration of an express port of this end. */
+/** Return the configuration of an express port on this end. */
 struct rawe_port_config fixture_config(const struct fixture *fixture,
                                        const struct fixture_end *end);
 
@@ -63,7 +63,7 @@ struct rawe_port *fixture_open(const struct fixture *fixture, const struct fixtu
 /** Start a responder, or fail the test. */
 struct rawe_responder *fixture_start(const struct fixture *fixture, const struct fixture_end *end);
 
-/** Start a responder with a duty. Returns NULL, and the error, if its port cannot be opened. */
+/** Start a responder with a duty. Returns NULL and sets the error if its port cannot be opened. */
 struct rawe_responder *fixture_try_start(const struct rawe_port_config *config,
                                          const struct fixture_end *end,
                                          const struct rawe_responder_duty *duty,
@@ -76,12 +76,12 @@ void fixture_write_head(uint8_t *frame, const struct fixture_end *from,
 /** Send a frame, which the kernel must accept. */
 void fixture_send(struct rawe_port *port, uint8_t *frame, size_t len_bytes);
 
-/** Receive waiting frames, at most 100. Returns their number. */
+/** Receive up to 100 waiting frames. Returns their number. */
 unsigned fixture_receive(struct rawe_port *port);
 
 /**
- * Open a packet socket on an interface for frames of `protocol`; 0: only for sending. Receiving
- * times out after ten seconds.
+ * Open a packet socket on an interface for frames of `protocol` (0: for sending only). A receive
+ * call times out after ten seconds.
  */
 int fixture_socket(int interface_index, uint16_t protocol);
 

@@ -11,10 +11,10 @@
 
 #include "../../../opal/mca/btl/rawe/linux/sys/rawe_interface.h"
 
-/** The last reports for both ends; -1: none yet. */
+/** Last carrier state reported for each end; -1: none yet. */
 static atomic_int seen_a, seen_b;
 static atomic_int calls;
-static int refusals; /**< number of calls that fail and must be repeated */
+static int refusals; /**< number of callback calls that fail and must be repeated */
 
 static struct rawe_service *service;
 static struct rawe_carrier *carrier;
@@ -82,7 +82,7 @@ TEST(rawe_carrier__reports_each_change)
     await(1, 1);
     for (unsigned i = 0; i < 3; i++) {
         fixture_run("ip link set %s down", i == 1 ? "ra0" : "rb0");
-        await(0, 0); /* a veth's end has no carrier when the other is down */
+        await(0, 0); /* an end of a veth pair has no carrier while the other is down */
         fixture_run("ip link set %s up", i == 1 ? "ra0" : "rb0");
         await(1, 1);
     }
@@ -93,14 +93,14 @@ TEST(rawe_carrier_stop__reports_nothing_any_more)
     start();
     await(1, 1);
     rawe_carrier_stop(carrier);
-    carrier = NULL; /* tear_down() stops it again, which is allowed */
+    carrier = NULL; /* tear_down() may stop it a second time */
     fixture_run("ip link set rb0 down");
     rawe_service_stop(service);
     service = NULL;
     assert_int_equal(seen_b, 1);
 }
 
-/** The last test, because it removes the pair. */
+/** This must be the last test, because it removes the veth pair. */
 TEST(rawe_carrier__reports_what_is_removed)
 {
     start();

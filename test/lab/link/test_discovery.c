@@ -24,7 +24,7 @@ static void stop(void)
     a = b = NULL;
 }
 
-/** Start both responders over a pair with this MTU. */
+/** Recreate the veth pair with this MTU, and start a responder on each end. */
 static void start_with(uint32_t mtu_bytes)
 {
     stop();
@@ -85,7 +85,7 @@ TEST(discover__full_size_passes)
         discover(a, &way, 1, 10 * SECOND_NS);
         assert_true(way.path.reachable);
         assert_int_equal(way.path.mtu_passed_bytes, mtus[i]);
-        /* Both responders may discover paths. */
+        /* Either responder may discover paths. */
         way = to(&net.a, mtus[i]);
         discover(b, &way, 1, 10 * SECOND_NS);
         assert_int_equal(way.path.mtu_passed_bytes, mtus[i]);
@@ -107,12 +107,12 @@ TEST(discover__over_loopback)
     net = veth;
 }
 
-/** An indirect check finds the process, but no MTU. */
+/** An indirect check finds the process, but does not measure an MTU. */
 TEST(discover__an_indirect_check)
 {
     struct way ways[] = {to(&net.b, 1500), to(&net.b, 1500)};
 
-    ways[0].target.to.mac[5] ^= 1; /* leads nowhere */
+    ways[0].target.to.mac[5] ^= 1; /* no interface has this address */
     ways[1].path.same_process = true;
     ways[1].path.indirect = true;
     ways[1].target.through = a;
@@ -130,7 +130,7 @@ static void *spin(void *context)
     return context;
 }
 
-/** Responders must run although polling ranks occupy all processors. */
+/** Responders must get processor time even while polling ranks occupy all processors. */
 TEST(discover__full_size_on_a_crowded_host)
 {
     enum { SPINNERS = 8 };
@@ -151,7 +151,7 @@ TEST(discover__full_size_on_a_crowded_host)
     }
 }
 
-/** Return the result of a validation, after at most ten seconds. */
+/** Wait at most ten seconds for the result of a validation, and return it. */
 static struct rawe_path validated(struct rawe_responder *responder)
 {
     struct way way = to(&net.b, 1500);
@@ -175,7 +175,7 @@ TEST(validate__follows_the_path)
     rawe_port_close(rawe_responder_stop(b));
     b = NULL;
     assert_false(validated(a).reachable);
-    /* A running validation ends with the responder. */
+    /* Stopping the responder ends a running validation. */
     struct way way = to(&net.b, 1500);
     assert_non_null(rawe_responder_validate(a, &way.target.to, 1500, 60 * SECOND_NS));
 }

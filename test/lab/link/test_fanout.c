@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_fanout over a veth pair, in their own network namespace: fanout groups of sockets,
- * and events that break them.
+ * Tests of rawe_fanout over a veth pair, in their own network namespace: fanout groups of sockets
+ * and the events that break them.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 #define MEMBERS 5u
 
-/** Sockets of MEMBERS processes on the interface of b, and one of a, which sends to them. */
+/** Sockets of MEMBERS processes on end b, and one socket on end a that sends to them. */
 static struct {
     struct fixture_end ends[MEMBERS];
     struct rawe_port *links[MEMBERS];
@@ -29,7 +29,7 @@ static void open_host(void)
     host.sender = fixture_open(&net, &net.a, 1 << 18);
     for (unsigned i = 0; i < MEMBERS; i++) {
         host.ends[i] = net.b;
-        /* Neither keys nor ports are sorted. */
+        /* Keys and ports are deliberately not in ascending order. */
         host.ends[i].key = 0x10000000u * ((i * 3 + 2) % MEMBERS) + 77;
         host.ends[i].port = (uint16_t)(100 + i % 2);
         host.links[i] = fixture_open(&net, &host.ends[i], 1 << 18);
@@ -53,7 +53,7 @@ static struct rawe_fanout_member member_of(unsigned i)
     return rawe_fanout_member(host.links[i]->fd, &config);
 }
 
-/** List the members in another order than they were opened in. */
+/** List the members in an order other than that in which they were opened. */
 static void list_members(struct rawe_fanout_member members[MEMBERS])
 {
     for (unsigned i = 0; i < MEMBERS; i++) {
@@ -94,7 +94,7 @@ static unsigned received(unsigned i)
     return fixture_receive(host.links[i]);
 }
 
-/** Send frames to member i, for at most ten seconds. Returns true once one arrives. */
+/** Send frames to member i for at most ten seconds. Returns true once a frame arrives. */
 static bool arrives(unsigned i)
 {
     for (unsigned waited_ms = 0; waited_ms < 10000; waited_ms++) {
@@ -107,7 +107,7 @@ static bool arrives(unsigned i)
     return false;
 }
 
-/** Assert that each of these members receives all of its frames and no others. */
+/** Assert that each of these members receives all its own frames and no others. */
 static void assert_delivered(unsigned first, unsigned end)
 {
     for (unsigned i = first; i < end; i++) {
@@ -132,7 +132,7 @@ static void assert_delivered(unsigned first, unsigned end)
     }
 }
 
-/** All members leave the group then, and return in an order that the kernel decides. */
+/** When the interface goes down, all members leave the group; the kernel chooses the new order. */
 TEST(form__lasts_through_the_interface_going_down)
 {
     form();
@@ -157,7 +157,7 @@ TEST(reopen__heals_a_group_that_lost_a_member)
         assert_int_equal(host.links[i]->fd, fd);
     }
     assert_delivered(1, MEMBERS);
-    /* They are ungrouped now, and may join another group. */
+    /* The reopened sockets belong to no group, so they can form a new one. */
     struct rawe_fanout_member members[MEMBERS - 1];
     bool changed;
     for (unsigned i = 1; i < MEMBERS; i++) {
@@ -177,7 +177,7 @@ TEST(reopen__failing_leaves_the_link_as_it_was)
     assert_delivered(0, 1);
 }
 
-/** Frames of other jobs, and frames that are too short for a key. */
+/** Send frames with the keys of other jobs, and a frame too short to hold a key. */
 TEST(form__foreign_frames_reach_nobody)
 {
     struct fixture_end before;
@@ -193,7 +193,7 @@ TEST(form__foreign_frames_reach_nobody)
     uint8_t head[RAWE_PAYLOAD_OFFSET];
     fixture_write_head(head, &net.a, &net.b, &(const struct rawe_header){.type = RAWE_FRAME_DATA});
     fixture_send(host.sender, head, 18);
-    /* The frames that arrive here were sent after the others. */
+    /* These frames are sent last: once they have arrived, a foreign frame would have, too. */
     assert_delivered(4, MEMBERS);
     for (unsigned i = 0; i < MEMBERS; i++) {
         assert_int_equal(received(i), 0);
@@ -242,7 +242,7 @@ TEST(joinable__only_what_is_bound_as_described_and_in_no_group)
     assert_false(rawe_fanout_joinable(&member));
 }
 
-/** PINGs to the responder's key and PROBEs to the session's key reach the same socket. */
+/** A responder's socket receives PINGs by the responder's key and PROBEs by the session's key. */
 TEST(form__responders_are_found_by_both_keys)
 {
     enum { RESPONDERS = 3 };

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Tests of rawe_filter over a veth pair: which frames a socket receives after its owner has bound
- * it to all EtherTypes, which is possible at any time. test_link.c tests it without that.
+ * it to all EtherTypes, as any owner can. test_link.c tests sockets bound to one EtherType.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,23 +25,23 @@
 #define FRAME_BYTES 120u
 #define FRAME_BYTES_MAX 18000u
 
-/** Last byte of the id of the group whose frames are wanted. */
+/** Last byte of the id of the group whose frames the filter passes. */
 #define GROUP_ID 0x44
 
 static const uint32_t groups[RAWE_PORT_GROUP_WORDS] = {[GROUP_ID / 32] = 1u << GROUP_ID % 32};
 static const uint8_t group_address[6] = {0x03, 0x72, 0x61, 1, 2, 3};
 
-/** The uses of connections' sockets. */
+/** The uses of sockets that serve connections. */
 static const enum rawe_port_use uses[] = {RAWE_PORT_EXPRESS, RAWE_PORT_RESPONDER, RAWE_PORT_BULK,
                                           RAWE_PORT_MIDDLE};
 
-/** Return the length of a frame that a socket of this use receives. */
+/** Return a frame length that the filter of this use passes. */
 static size_t length_for(enum rawe_port_use use)
 {
     return use == RAWE_PORT_MIDDLE ? RAWE_FILTER_MIDDLE_MIN : FRAME_BYTES;
 }
 
-/** Open a socket of the end `b`, bound to all EtherTypes. */
+/** Open a socket on end `b`, bound to all EtherTypes. */
 static int open_for(enum rawe_port_use use)
 {
     struct rawe_port_config config = fixture_config(&net, &net.b);
@@ -65,7 +65,7 @@ static int open_for(enum rawe_port_use use)
     return fd;
 }
 
-/** Make a frame for `b`, with port, key and type where a socket of this use expects them. */
+/** Make a frame to `b`, with port, key and type at the offsets that this use expects. */
 static void make(uint8_t *frame, enum rawe_port_use use)
 {
     const bool bulk = rawe_port_use_is_bulk(use);
@@ -101,7 +101,7 @@ static void assert_gets(int fd, const uint8_t *frame, size_t frame_bytes)
     assert_memory_equal(got, frame, frame_bytes);
 }
 
-/** Check whether the socket receives a frame, which is followed by one that it does receive. */
+/** Check whether the socket receives a frame, by sending after it one that always passes. */
 static void check(enum rawe_port_use use, const uint8_t *frame, size_t frame_bytes, bool passes)
 {
     const size_t good_bytes = length_for(use);
@@ -140,7 +140,7 @@ TEST(attach__bound_anew_it_still_refuses_other_ethertypes)
     }
 }
 
-/** A socket bound to a tunnel sees packets without Ethernet header, which may look like frames. */
+/** A socket on a tunnel sees packets without an Ethernet header, which may resemble frames. */
 TEST(attach__refuses_what_has_no_ethernet_header)
 {
     struct ifreq request = {.ifr_name = "tun0", .ifr_flags = IFF_TUN | IFF_NO_PI};
@@ -159,9 +159,9 @@ TEST(attach__refuses_what_has_no_ethernet_header)
     const int unfiltered = fixture_socket(all.sll_ifindex, ETH_P_ALL);
     assert_int_equal(bind(filtered, (const struct sockaddr *)&all, sizeof all), 0);
     make(packet, RAWE_PORT_EXPRESS);
-    packet[0] = 0x45; /* IPv4, which tunnels require */
+    packet[0] = 0x45; /* IPv4: tunnels carry nothing else */
     assert_int_equal(write(tunnel, packet, FRAME_BYTES), FRAME_BYTES);
-    do { /* the kernel sends its own packets to a new interface */
+    do { /* skip packets that the kernel itself sends on a new interface */
         assert_true(recv(unfiltered, got, sizeof got, 0) > 0);
     } while (memcmp(got, packet, FRAME_BYTES) != 0);
     assert_int_equal(recv(filtered, got, sizeof got, MSG_DONTWAIT), -1);
@@ -185,7 +185,7 @@ TEST(attach__refuses_frames_to_groups)
     }
 }
 
-/** Unicast frames of groups or of unknown types are refused, even with matching port and key. */
+/** Reject unicast frames of group types or unknown types, even if port and key match. */
 TEST(attach__refuses_types_of_groups_and_what_there_is_not)
 {
     uint8_t frame[FRAME_BYTES_MAX];
@@ -207,7 +207,7 @@ TEST(attach__refuses_types_of_groups_and_what_there_is_not)
     }
 }
 
-/** A group's socket receives only multicast frames of its groups. */
+/** A multicast socket receives only multicast frames sent to its own groups. */
 TEST(attach__of_a_group_passes_frames_to_its_groups_alone)
 {
     static const uint8_t broadcast[6] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
@@ -238,7 +238,7 @@ TEST(attach__of_a_group_passes_frames_to_its_groups_alone)
     }
 }
 
-/** A foreign TCP segment may match at the offsets of port, key and type of a batch. */
+/** The bytes of a foreign TCP segment may match the port, key and type of a batch. */
 TEST(attach__bulk_refuses_other_ipv4_packets)
 {
     uint8_t bad[FRAME_BYTES_MAX];
@@ -250,7 +250,7 @@ TEST(attach__bulk_refuses_other_ipv4_packets)
     }
 }
 
-/** One of the two sockets for batches receives each length. */
+/** Each length of batch is received by exactly one of the bulk and middle bulk sockets. */
 TEST(attach__bulk_and_middle_share_by_length)
 {
     static const size_t of_bulk[] = {FRAME_BYTES, RAWE_FILTER_MIDDLE_MIN - 1,
@@ -258,7 +258,7 @@ TEST(attach__bulk_and_middle_share_by_length)
     static const size_t of_middle[] = {RAWE_FILTER_MIDDLE_MIN, RAWE_FILTER_MIDDLE_MAX};
     uint8_t frame[FRAME_BYTES_MAX];
 
-    fixture_renew(&net, 20000); /* for frames as long as merged packets */
+    fixture_renew(&net, 20000); /* an MTU that allows frames as long as merged packets */
     make(frame, RAWE_PORT_BULK);
     for (unsigned i = 0; i < sizeof of_bulk / sizeof of_bulk[0]; i++) {
         check_refused(RAWE_PORT_MIDDLE, frame, of_bulk[i]);

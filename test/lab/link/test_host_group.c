@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_host_group over a veth pair, in their own network namespace. Here, a host's
- * processes are objects within one process; they exchange the messages that real ones would.
+ * Tests of rawe_host_group over a veth pair, in their own network namespace. The host's processes
+ * are objects in a single process; they exchange the same messages as real processes.
  */
 #define _GNU_SOURCE
 #include <linux/if_packet.h>
@@ -32,7 +32,7 @@ struct process {
     struct rawe_port *link;
     struct rawe_host_group *group;
     unsigned broken;   /**< atomic: calls of broken() */
-    unsigned failures; /**< calls of broken() that fail, and must be repeated */
+    unsigned failures; /**< calls of broken() that fail and must be repeated */
     bool reopens;      /**< broken() reopens the link */
 };
 
@@ -193,7 +193,7 @@ TEST(register__those_that_came_join_without_the_missing_one)
     for (unsigned i = 0; i < PROCESSES; i++) {
         assert_reached(&processes[i]);
     }
-    /* The late process stays outside. */
+    /* The late process does not join the group. */
     struct process *late = &processes[PROCESSES - 1];
     begin(late, false, PROCESSES);
     assert_reached(late);
@@ -208,7 +208,7 @@ static void reopen(struct process *process)
     assert_int_equal(rawe_port_reopen(process->link, net.b.index, &error), 0);
 }
 
-/** The others have lost their places, and receive all frames again after reopening. */
+/** The remaining processes lose their places; after reopening, they receive all their frames. */
 TEST(leader__that_ends_breaks_the_group)
 {
     form_group();
@@ -222,7 +222,7 @@ TEST(leader__that_ends_breaks_the_group)
     }
 }
 
-/** MPI programs may fork: the child's copies of descriptors must not keep connections open. */
+/** MPI programs may fork: a child's copies of the descriptors must not keep connections open. */
 TEST(leader__that_ends_breaks_the_group_although_a_child_lives)
 {
     form_group();
@@ -242,7 +242,7 @@ TEST(leader__that_ends_breaks_the_group_although_a_child_lives)
     }
 }
 
-/** The remaining processes reopen their sockets, however long that takes, and join again. */
+/** The remaining processes reopen their sockets, after any number of failures, and join again. */
 TEST(member__that_ends_leaves_the_others_to_form_another_group)
 {
     for (unsigned i = 0; i < PROCESSES; i++) {
@@ -260,7 +260,7 @@ TEST(member__that_ends_leaves_the_others_to_form_another_group)
     assert_reached(&processes[0]);
     assert_reached(&processes[2]);
     assert_reached(&processes[3]);
-    /* It breaks like the first group. */
+    /* The second group breaks just as the first did. */
     end_process(&processes[2]);
     await_calls(&processes[0], 2);
     await_calls(&processes[3], 5);
@@ -269,7 +269,7 @@ TEST(member__that_ends_leaves_the_others_to_form_another_group)
     assert_reached(&processes[3]);
 }
 
-/** The end of a process that has not joined yet does not affect the others. */
+/** If a process ends before it has joined, the other processes are not affected. */
 TEST(member__that_ends_early_is_forgotten)
 {
     open_groups(2, PROCESSES - 1);
@@ -297,7 +297,7 @@ TEST(quiesce__the_end_of_the_leader_is_of_no_interest)
     assert_int_equal(processes[1].broken, 0);
 }
 
-/** Each waits for all others before any socket is closed. */
+/** Close the group after a delay: each process must wait for all others to close it as well. */
 static void *close_slowly(void *context)
 {
     const unsigned i = (unsigned)((struct process *)context - processes);
@@ -316,7 +316,7 @@ TEST(close__all_wait_for_the_last)
     for (unsigned i = 0; i + 1 < PROCESSES; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, close_slowly, &processes[i]), 0);
     }
-    /* The last one still needs its frames, and gets them. */
+    /* The last process has not closed yet, and must still receive its frames. */
     usleep(200000);
     assert_reached(&processes[PROCESSES - 1]);
     (void)close_slowly(&processes[PROCESSES - 1]);
@@ -329,7 +329,7 @@ TEST(close__all_wait_for_the_last)
     }
 }
 
-/** A process that does not wait for the others breaks their group. */
+/** A process that closes without waiting for the other processes breaks their group. */
 TEST(close__without_waiting_breaks_the_group)
 {
     form_group();
@@ -340,7 +340,7 @@ TEST(close__without_waiting_breaks_the_group)
     await_calls(&processes[3], 1);
 }
 
-/** A process passes no socket to another user, and a leader accepts none from one. */
+/** A process passes no socket to a process of another user, and a leader accepts none from one. */
 TEST(open__processes_of_other_users_stay_out)
 {
     assert_int_equal(seteuid(65534), 0);
@@ -349,7 +349,7 @@ TEST(open__processes_of_other_users_stay_out)
     rawe_host_group_register(processes[0].group, processes[0].link);
     begin(&processes[1], false, 2);
     assert_reached(&processes[1]);
-    sleep(6); /* longer than the leader waits for missing processes */
+    sleep(6); /* longer than the leader waits for absent processes */
     assert_false(in_group(&processes[0]) || in_group(&processes[1]));
     assert_int_equal(processes[1].broken, 0);
 }
@@ -381,7 +381,7 @@ TEST(leader__ends_connections_that_send_anything_else)
     assert_true(open_group(&processes[0], true, 2));
     for (unsigned i = 0; i < 3; i++) {
         const int fd = connect_by_hand();
-        assert_true(send(fd, message, len_bytes[i], 0) > 0); /* without a socket */
+        assert_true(send(fd, message, len_bytes[i], 0) > 0); /* without passing a socket */
         assert_int_equal(recv(fd, &byte, 1, 0), 0);
         close(fd);
     }
@@ -411,7 +411,7 @@ TEST(leader__refuses_other_users)
     }
 }
 
-/** Open the socket of a leader that the test plays itself. */
+/** Open the listening socket of a leader whose part the test itself plays. */
 static int listen_by_hand(void)
 {
     struct sockaddr_un address;
@@ -443,7 +443,7 @@ TEST(register__all_sockets_of_sixteen_interfaces)
     close(leader);
 }
 
-/** A leader without room ends the connection; the member does not try again. */
+/** A leader with no room for a member closes the connection, and the member does not retry. */
 TEST(member__that_is_refused_stays_by_itself)
 {
     struct rawe_fanout_member message;

@@ -18,7 +18,7 @@
 
 #include "../../../opal/mca/btl/rawe/linux/packet/rawe_ring.h"
 
-/** The last received frame, and the number of frames. */
+/** The last received frame, and the number of frames received. */
 struct inbox {
     struct rawe_port *link;
     unsigned frames;
@@ -40,7 +40,7 @@ static void keep(void *context, uint8_t *frame, size_t len_bytes)
     box->header_address = (uintptr_t)frame + RAWE_ETH_HEADER_BYTES;
 }
 
-/** Make a frame of `len_bytes` from `from` to `to`, whose payload depends on `seed`. */
+/** Make a frame of `len_bytes` from `from` to `to` with a payload generated from `seed`. */
 static void make_frame(uint8_t *frame, size_t len_bytes, const struct fixture_end *from,
                        const struct fixture_end *to, unsigned seed)
 {
@@ -58,7 +58,7 @@ static void make_frame(uint8_t *frame, size_t len_bytes, const struct fixture_en
     }
 }
 
-/** Send `len_bytes` at `frame` as `pieces` pieces of about the same length. */
+/** Send `len_bytes` at `frame` as `pieces` pieces of about equal length. */
 static unsigned transmit(struct rawe_port *link, uint8_t *frame, size_t len_bytes, unsigned pieces)
 {
     struct rawe_frame out = {.piece_count = pieces, .len_bytes = (uint32_t)len_bytes};
@@ -72,14 +72,14 @@ static unsigned transmit(struct rawe_port *link, uint8_t *frame, size_t len_byte
     return link->kind->transmit(link, &out, 1);
 }
 
-/** Wait up to ten seconds for a frame, because the kernel may deliver it from another thread. */
+/** Wait up to ten seconds for a frame: the kernel may deliver it from another thread. */
 static void await_pending(const struct rawe_port *link)
 {
     AWAIT(rawe_port_pending(link));
     assert_true(rawe_port_pending(link));
 }
 
-/** Receive `count` frames, and assert that there are no more. */
+/** Receive `count` frames, and assert that no more arrive. */
 static void receive_exactly(struct rawe_port *link, unsigned count)
 {
     for (unsigned received = 0; received < count;) {
@@ -90,7 +90,7 @@ static void receive_exactly(struct rawe_port *link, unsigned count)
     assert_false(rawe_port_pending(link));
 }
 
-/* A port of each end; the ring of b holds a few hundred frames. */
+/* A port on each end; the ring of b holds a few hundred frames. */
 static struct rawe_port *a, *b;
 
 static void open_ports(void)
@@ -117,7 +117,7 @@ static void check_sizes(const struct fixture_end *from, const struct fixture_end
     unsigned sent = 0;
 
     assert_non_null(frame);
-    /* Every size near both limits, and a prime stride between; enough to wrap the ring. */
+    /* Every size near both limits, and a prime stride in between; enough to wrap the ring. */
     for (size_t len = RAWE_PAYLOAD_OFFSET; len <= most;
          len += len < 200 || len + 200 > most ? 1 : 61) {
         const unsigned pieces = 1 + sent % RAWE_FRAME_PIECES_MAX;
@@ -180,7 +180,7 @@ TEST(link_open__unknown_interface_is_an_error)
     assert_null(link);
 }
 
-/** Return SO_PRIORITY of a link's socket. */
+/** Return the SO_PRIORITY of a link's socket. */
 static int priority_of(const struct rawe_port *link)
 {
     int priority = -1;
@@ -251,7 +251,7 @@ TEST_WITH(with_ports, link_transmit__down_interface_loses_and_recovers)
     assert_int_equal(counters.send_errors, 1);
 
     fixture_run("ip link set ra0 up && ip link set rb0 up");
-    /* The kernel may report the past outage once more on a socket's first use. */
+    /* On the first use of a socket, the kernel may report the past outage once more. */
     inbox.frames = 0;
     for (unsigned i = 0; i < 1000 && inbox.frames == 0; i++) {
         assert_int_equal(transmit(a, frame, sizeof frame, 1), 1);
@@ -261,14 +261,14 @@ TEST_WITH(with_ports, link_transmit__down_interface_loses_and_recovers)
     assert_int_not_equal(inbox.frames, 0);
 }
 
-/** A refused frame still belongs to the caller, however often it is refused. */
+/** The caller keeps a refused frame, however often the kernel refuses it. */
 TEST_WITH(with_ports, link_transmit__full_is_never_lost)
 {
     uint8_t frame[100];
     struct rawe_port_counters counters;
 
     make_frame(frame, sizeof frame, &net.a, &net.b, 1);
-    /* The kernel reports a dropped outgoing frame as ENOBUFS. */
+    /* If the egress hook drops a frame, the kernel returns ENOBUFS to the sender. */
     fixture_run("nft add table netdev t && nft 'add chain netdev t c { type filter hook egress "
                 "device ra0 priority 0; policy drop; }'");
     assert_int_equal(transmit(a, frame, sizeof frame, 1), 0);
@@ -302,7 +302,7 @@ static bool transmit_batch(struct rawe_port *bulk)
     return bulk->kind->transmit_batch(bulk, &packet, SEGMENT_BYTES);
 }
 
-/** The qdisc has room for 64 MB. The port uses only a share, and is writable when that is sent. */
+/** The qdisc can hold 64 MB. The port fills only part of it, and is writable once that is sent. */
 TEST(bulk_transmit__keeps_the_qdisc_short)
 {
     struct rawe_port_config config = fixture_config(&net, &net.a);
@@ -319,7 +319,7 @@ TEST(bulk_transmit__keeps_the_qdisc_short)
         taken++;
     }
     assert_in_range(taken, 2, 2 * RAWE_BATCH_BYTES_MAX / 14000 + 2);
-    /* At 1250 bytes per ms, half a second is enough to measure the rate of the qdisc. */
+    /* At 1250 bytes per ms, half a second is long enough to measure the qdisc's rate. */
     for (unsigned i = 0; i < 40; i++) {
         assert_int_equal(poll(&(struct pollfd){.fd = bulk->fd, .events = POLLOUT}, 1, 10000), 1);
         while (transmit_batch(bulk)) {
@@ -333,7 +333,7 @@ TEST(bulk_transmit__keeps_the_qdisc_short)
     fixture_run("tc qdisc del dev ra0 root");
 }
 
-/** Send many frames that must not pass, then one that must: only the latter is received. */
+/** Send many frames that must be rejected, then one that must pass: only the last is received. */
 TEST_WITH(with_ports, link_receive__only_own_frames_reach_user_space)
 {
     uint8_t good[100], bad[100];
@@ -371,7 +371,7 @@ TEST_WITH(with_ports, link_receive__only_own_frames_reach_user_space)
     receive_exactly(b, 1);
     assert_memory_equal(inbox.bytes, good, sizeof good);
 
-    /* Only the types of connections pass; this socket does not receive frames of groups. */
+    /* Only frame types of connections pass; this socket receives no multicast group frames. */
     for (unsigned type = 0; type < 16; type++) {
         good[RAWE_ETH_HEADER_BYTES] = (uint8_t)(RAWE_WIRE_VERSION << 4 | type);
         assert_int_equal(transmit(a, good, sizeof good, 1), 1);
@@ -381,7 +381,7 @@ TEST_WITH(with_ports, link_receive__only_own_frames_reach_user_space)
     assert_false(rawe_port_pending(a));
 }
 
-/** Send a frame from a to b, with a VLAN tag of this priority and number. */
+/** Send a frame from a to b with a VLAN tag of this priority and VLAN number. */
 static void transmit_tagged(const uint8_t plain[200], uint16_t control)
 {
     const uint8_t tag[4] = {0x81, 0x00, (uint8_t)(control >> 8), (uint8_t)control};
@@ -394,8 +394,8 @@ static void transmit_tagged(const uint8_t plain[200], uint16_t control)
 }
 
 /**
- * The kernel removes a priority tag (VLAN 0), which must not shift the frame. Frames of a VLAN that
- * this host does not belong to must not be received, although they have its address.
+ * The kernel strips a priority tag (VLAN 0); the frame must not be shifted. Frames of a VLAN that
+ * this host does not belong to must not be received, even if sent to its address.
  */
 TEST_WITH(with_ports, link_receive__of_tagged_frames_those_with_a_priority)
 {
@@ -433,7 +433,7 @@ TEST_WITH(with_ports, link_receive__full_ring_drops_and_counts)
             assert_int_equal(transmit(a, frame, sizeof frame, 1), 1);
         }
         await_drops(b, round * 10);
-        /* The budget holds, and the ring has kept the oldest frames, in order. */
+        /* The budget is respected, and the ring has kept the oldest frames in order. */
         assert_int_equal(
             rawe_port_receive(b, 5, &(const struct rawe_port_receiver){.frame = keep}, &inbox), 5);
         make_frame(frame, sizeof frame, &net.a, &net.b, 4);
@@ -447,7 +447,7 @@ TEST_WITH(with_ports, link_receive__full_ring_drops_and_counts)
     }
 }
 
-/** Receive the rest from within the callback, once around the ring. */
+/** Receive all other frames from within the callback, once around the ring. */
 static void receive_nested(void *context, uint8_t *frame, size_t len_bytes)
 {
     struct inbox *box = context;
@@ -458,7 +458,7 @@ static void receive_nested(void *context, uint8_t *frame, size_t len_bytes)
     assert_int_equal(
         rawe_port_receive(box->link, 10000, &(const struct rawe_port_receiver){.frame = keep}, box),
         box->link->receive_frames - 1);
-    /* The current frame is neither delivered again nor overwritten. */
+    /* The frame passed to this callback is neither delivered again nor overwritten. */
     assert_false(rawe_port_pending(box->link));
     assert_memory_equal(frame, copy, sizeof copy);
 }
@@ -472,7 +472,7 @@ TEST_WITH(with_ports, link_receive__may_be_called_from_its_callback)
     for (unsigned i = 0; i < slots; i++) {
         assert_int_equal(transmit(a, frame, sizeof frame, 1), 1);
     }
-    /* One more than the ring holds: when it is dropped, the others have arrived. */
+    /* Send one frame more than the ring holds: once it is dropped, the others have arrived. */
     assert_int_equal(transmit(a, frame, sizeof frame, 1), 1);
     await_drops(b, 1);
     inbox.frames = 0;
@@ -481,14 +481,14 @@ TEST_WITH(with_ports, link_receive__may_be_called_from_its_callback)
                          b, 1, &(const struct rawe_port_receiver){.frame = receive_nested}, &inbox),
                      1);
     assert_int_equal(inbox.frames, slots - 1);
-    /* The ring continues normally. */
+    /* The ring still works afterwards. */
     for (unsigned i = 0; i < slots; i++) {
         assert_int_equal(transmit(a, frame, sizeof frame, 1), 1);
     }
     receive_exactly(b, slots);
 }
 
-/** Use one processor, so that frames stay in order. */
+/** Run on one processor, so that frames stay in order. */
 __attribute__((constructor)) static void stay_on_one_processor(void)
 {
     cpu_set_t one;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the ports of a group of hosts, and which frames they receive. Over a veth pair, in their
- * own network namespace.
+ * Tests of which frames the ports of a group of hosts receive, over a veth pair in its own network
+ * namespace.
  */
 #include <arpa/inet.h>
 #include <net/if.h>
@@ -17,8 +17,8 @@
 
 /** Kinds of multicast packets. */
 enum kind {
-    FRAME, /**< to any group address */
-    BATCH, /**< to the address of 224.0.0.254 */
+    FRAME, /**< a frame to any group address */
+    BATCH, /**< a batch to the Ethernet address of 224.0.0.254 */
 };
 
 static const uint8_t macs[][6] = {
@@ -26,7 +26,7 @@ static const uint8_t macs[][6] = {
     [BATCH] = {0x01, 0x00, 0x5E, 0x00, 0x00, 0xFE},
 };
 
-/** Make a frame from a to this address. */
+/** Make a frame from end a to this address. */
 static void make(uint8_t *frame, const uint8_t *mac)
 {
     const uint16_t ethertype = htons(0x88B5);
@@ -45,10 +45,10 @@ static void send_frame(const uint8_t *frame)
     close(fd);
 }
 
-/** Not a group's id: a batch with port and key that is sent to the group address nevertheless. */
+/** Stands for no group: a batch with a port and key, but sent to the group address. */
 #define NO_ID (-1)
 
-/** Send a batch, which the kernel cuts into `frames`, to the group whose id ends with this byte. */
+/** Send a batch that the kernel cuts into `frames` to the group whose id ends with this byte. */
 static void send_batch(unsigned frames, uint16_t segment_bytes, int id)
 {
     static uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES];
@@ -80,7 +80,7 @@ static void send_batch(unsigned frames, uint16_t segment_bytes, int id)
     rawe_port_close(bulk);
 }
 
-/** Returns true if the interface's multicast list, and so its NIC's filter, has this group. */
+/** Returns true if the interface's multicast list, and thus the NIC's filter, has this group. */
 static bool is_listed(const struct fixture_end *end, enum kind kind)
 {
     char line[256], name[32], address[64], wanted[13];
@@ -120,7 +120,7 @@ static void count_packet(void *context, const uint8_t *source_mac, const uint8_t
     ((struct tally *)context)->packets++;
 }
 
-/** Receive until `wanted` frames or packets have arrived, and all others that are waiting then. */
+/** Receive until `wanted` frames or packets have arrived, then any others that are waiting. */
 static struct tally receive(struct rawe_port *port, unsigned wanted)
 {
     static const struct rawe_port_receiver receiver = {
@@ -164,7 +164,7 @@ TEST(port__of_a_group_gets_what_is_sent_to_it_alone)
     assert_false(is_listed(&net.b, BATCH));
 }
 
-/** Send DATA of a group to this address. */
+/** Send a DATA frame of a group to this address. */
 static void send_group_data(const uint8_t *mac, uint64_t id)
 {
     const struct rawe_group_header header = {.id = id, .payload_bytes = 10};
@@ -210,13 +210,13 @@ static void send_to_group(unsigned frames, uint8_t id)
     }
 }
 
-/** The filter selects groups by the last byte of their ids, and can be renewed. */
+/** The filter selects groups by the last byte of their ids, and can be replaced. */
 TEST(port__of_certain_groups_gets_no_others)
 {
     static const struct {
         enum kind kind;
         enum rawe_port_use use;
-        unsigned frames; /* of a batch; the middle port receives those of 2 */
+        unsigned frames; /* per batch; the middle port receives batches of two */
     } cases[] = {{FRAME, RAWE_PORT_GROUP, 0},
                  {BATCH, RAWE_PORT_BULK, 1},
                  {BATCH, RAWE_PORT_BULK, 2},

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_responder over a veth pair, in their own network namespace: liveness, and reactions
- * to frames. test_discovery.c tests the discovery of paths.
+ * Tests of rawe_responder over a veth pair, in their own network namespace: liveness, and responses
+ * to received frames. test_discovery.c tests the discovery of paths.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -19,7 +19,7 @@
 
 static struct rawe_responder *a, *b;
 
-/** Forged frames, sent over a link of b to the responder of a. */
+/** Forged frames that a link on end b sends to the responder on end a. */
 static struct {
     struct rawe_port *link;
     uint8_t frame[200];
@@ -40,7 +40,7 @@ static void stop(void)
     rawe_port_close(rawe_responder_stop(a));
 }
 
-/** Replace responder b by one with this duty. */
+/** Replace responder b with one that has this duty. */
 static void replace_b(const struct rawe_responder_duty *duty)
 {
     const struct rawe_port_config config = fixture_config(&net, &net.b);
@@ -76,7 +76,7 @@ static struct rawe_watch *watch(struct rawe_responder *responder, const struct f
     return rawe_responder_watch(responder, &to);
 }
 
-/** Ping for at most ten seconds. Returns true once an answer arrives. */
+/** Send PINGs for at most ten seconds. Returns true once one is answered. */
 static bool answers_to_ping(struct rawe_responder *responder, struct rawe_watch *watched)
 {
     const uint64_t before = rawe_watch_last_pong_ns(watched);
@@ -97,7 +97,7 @@ TEST(watch__many_are_apart)
     struct rawe_watch *watches[WATCHES];
 
     for (unsigned i = 0; i < WATCHES; i++) {
-        /* Only one has the correct key; the others are not answered. */
+        /* Only one PING has the correct key; the others are not answered. */
         struct rawe_ping_address to = address_of(&net.b);
         to.key += i != 200;
         watches[i] = rawe_responder_watch(a, &to);
@@ -136,7 +136,7 @@ static uint64_t processor_time_us(void)
            (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-/** poll() reports the outage as an error, on which the thread must not spin. */
+/** poll() reports the outage as an error; the thread must not spin on it. */
 TEST(run__sleeps_while_the_interface_is_down)
 {
     fixture_run("ip link set ra0 down");
@@ -144,7 +144,7 @@ TEST(run__sleeps_while_the_interface_is_down)
     usleep(300000);
     const uint64_t used_us = processor_time_us() - before_us;
     fixture_run("ip link set ra0 up");
-    /* A sleeping thread uses almost no time, a spinning one a whole processor. */
+    /* A sleeping thread uses almost no processor time; a spinning one uses all of it. */
     assert_true(used_us < 30000);
 }
 
@@ -185,7 +185,7 @@ TEST(receive__forged_answers_are_ignored)
     assert_int_equal(rawe_watch_last_pong_ns(watched), 0);
 }
 
-/** Read the token of the next PING received at rb0. */
+/** Return the token of the next PING that arrives at rb0. */
 static uint64_t overhear_token(int fd)
 {
     uint8_t frame[200];
@@ -204,7 +204,7 @@ TEST(receive__answer_longer_than_the_ping_proves_nothing)
     struct rawe_watch *watched = watch(a, &net.b);
     const int fd = fixture_socket(net.b.index, 0x88B5);
 
-    rawe_port_close(rawe_responder_stop(b)); /* it would answer as well */
+    rawe_port_close(rawe_responder_stop(b)); /* this responder would also answer */
     b = NULL;
     rawe_responder_ping(a, watched);
     const uint64_t token = overhear_token(fd);
@@ -223,7 +223,7 @@ TEST(receive__answer_longer_than_the_ping_proves_nothing)
     close(fd);
 }
 
-/** PINGs to the session's address, which is not the responder's, are not answered. */
+/** A responder does not answer PINGs to the session's port and key, which are not its own. */
 TEST(receive__pings_to_the_session_key_are_not_answered)
 {
     struct rawe_ping_address to = {.port = net.b.port, .key = net.b.key};
@@ -233,7 +233,7 @@ TEST(receive__pings_to_the_session_key_are_not_answered)
     for (unsigned i = 0; i < 5; i++) {
         rawe_responder_ping(a, watched);
     }
-    assert_true(answers_to_ping(a, watch(a, &net.b))); /* these PINGs were sent later */
+    assert_true(answers_to_ping(a, watch(a, &net.b))); /* these PINGs are sent after the others */
     assert_int_equal(rawe_watch_last_pong_ns(watched), 0);
 }
 
@@ -250,7 +250,7 @@ static int reopen(void *context, bool asked)
     return -1;
 }
 
-/** As after a broken fanout group, the thread polls the new socket. */
+/** After its port is reopened, as when a fanout group breaks, the thread polls the new socket. */
 TEST(reopen__goes_on_answering)
 {
     const struct rawe_responder_duty duty = {.service = reopen};
@@ -290,7 +290,7 @@ TEST(send__pong_says_whether_the_process_makes_progress)
     assert_int_not_equal(rawe_watch_last_absent_ns(watched), 0);
 }
 
-/** Frames for the link do not even wake the responder. */
+/** Frames addressed to the link do not wake the responder. */
 TEST(receive__other_types_do_not_reach_it)
 {
     struct rawe_watch *watched = watch(b, &net.a);
@@ -309,15 +309,15 @@ TEST(receive__other_types_do_not_reach_it)
 
 TEST(receive__malformed_frames_are_counted)
 {
-    forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES); /* cut in the header */
+    forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES); /* truncated in the header */
     forger.len_bytes = RAWE_ETH_HEADER_BYTES + 12;
     send_forged();
-    forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES); /* cut in the payload */
+    forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES); /* truncated in the payload */
     forger.len_bytes -= 1;
     send_forged();
     forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES - 1); /* too little payload */
     send_forged();
-    forge(RAWE_FRAME_PING, 1, 60000); /* claims more than it has */
+    forge(RAWE_FRAME_PING, 1, 60000); /* length field exceeds the frame */
     send_forged();
     forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES); /* from a multicast address */
     forger.frame[6] |= 1;

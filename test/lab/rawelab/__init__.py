@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The lab: one machine plays a cluster, with network namespaces as its hosts."""
+"""The lab: one machine emulates a cluster, with network namespaces as its hosts."""
 
 from .command import LabError
 from .lab import Lab

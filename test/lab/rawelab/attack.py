@@ -18,35 +18,35 @@ ATTACKER = Path(__file__).resolve().parents[1] / "attack"
 KINDS = ("random", "replay", "blind", "forged")
 CAPTURED_FRAMES = 3000
 LEAST_FRAMES = 20000
-HANG_SECONDS = 180  # usually a few
-# The frames of rawe, plain and in batches.
+HANG_SECONDS = 180  # a job usually needs a few
+# rawe's plain frames and its batches.
 EXPRESSION = ["ether", "proto", "0x88b5", "or", "src", "host", "255.255.255.255"]
-RANKS = 2  # on the first two hosts; the third attacks
+RANKS = 2  # on the first two hosts; the third is the attacker
 HOSTS = 3
 
 
 @dataclass
 class Outcome:
-    """The result of a job, attacked or not."""
+    """The result of a job, whether or not it was attacked."""
 
     result: launch.MpiResult
     attack: str = ""  # the attacker's output
-    sent: dict = field(default_factory=dict)  # hostile frames by kind
+    sent: dict = field(default_factory=dict)  # number of hostile frames of each kind
 
     def counter(self, name):
-        """Return the sum of a counter over ranks and interfaces."""
+        """Return the sum of a counter over all ranks and interfaces."""
         text = self.result.output + self.result.errors
         return sum(int(value) for value in re.findall(rf"\b{name}=(\d+)", text))
 
     def rejected(self):
-        """Return the counters of dropped frames that are not 0."""
+        """Return the nonzero counters of dropped frames."""
         text = self.result.output + self.result.errors
         names = sorted(set(re.findall(r"\b(dropped_\w+|duplicates)=", text)))
         return {name: self.counter(name) for name in names if self.counter(name)}
 
 
 def _attack(lab, seconds, kind, way, file):
-    """Attack from the third host; return the attacker's output."""
+    """Run the attacker on the third host; return its output."""
     words = ["--interface", "eth0", "--capture", file, "--seconds", seconds]
     words += ["--frames", LEAST_FRAMES]
     words += ["--kind", kind] if kind is not None else []
@@ -56,7 +56,7 @@ def _attack(lab, seconds, kind, way, file):
 
 
 def _await_frames(capture, process):
-    """Wait until the capture has its frames. Returns false if the job ends first."""
+    """Wait until enough frames have been captured. Returns false if the job ends first."""
     deadline = time.monotonic() + HANG_SECONDS
     while capture.poll() is None and process.poll() is None:
         if time.monotonic() > deadline:
@@ -73,10 +73,10 @@ def run(
 ):
     """Run the soak on a lab of three hosts for `seconds`.
 
-    With a `file` for captured frames, the job is attacked for that time and with at least
-    LEAST_FRAMES, with one kind of frame or all, wrong in one way or in all. The attack starts when
-    enough frames of the job have been captured, and the job ends after it. `timeout` counts from
-    the end of the attack.
+    With a `file` for captured frames, the job is attacked for at least that time and with at least
+    LEAST_FRAMES frames, of one kind or all kinds, wrong in one way or in all. The attack starts
+    once enough frames of the job have been captured, and the job ends after the attack. `timeout`
+    counts from the end of the attack.
     """
     arguments = ["-np", RANKS, "--mca", "btl", btl, "--mca", "btl_rawe_stats", "1", *options]
     arguments += [launch.program(build, launch.VERIFY), "--soak", seconds, "--interval", 1]

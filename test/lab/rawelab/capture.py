@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Captures frames at a host's NIC by tcpdump, detects missing ones, and seals changed frames."""
+"""Captures frames at a host's NIC with tcpdump, detects missing frames, reseals changed ones."""
 
 import re
 import signal
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .command import LabError
 
-# The kernel's buffer: on a busy machine, tcpdump may not be scheduled for a long time.
+# Size of the kernel's buffer: on a busy machine, tcpdump may not be scheduled for a long time.
 BUFFER_KIB = 65536
 END_SECONDS = 60
 COUNTS = re.compile(
@@ -20,7 +20,7 @@ COUNTS = re.compile(
 
 
 def command(device, file, expression=(), count=None):
-    """Return the tcpdump command that writes a pcap file when run on a host."""
+    """Return the tcpdump command that, run on a host, writes a pcap file."""
     limit = ["-c", str(count)] if count else []
     # Unbuffered, and as root: tcpdump's own user could not write to the tests' directories.
     argv = ["tcpdump", "-Z", "root", "-i", device, "-B", str(BUFFER_KIB), "-U", "-n"]
@@ -37,17 +37,17 @@ def packets(file):
 
 
 class Capture:
-    """A tcpdump that listens once the constructor returns; ended by end() or stop()."""
+    """A tcpdump that is listening when the constructor returns; end() or stop() ends it."""
 
     def __init__(self, lab, host, nic, file, expression=(), count=None):
-        """With a `count`, it ends after that many frames."""
+        """Start tcpdump, which ends after `count` frames if that is given."""
         self.where = f"{host.name} {nic.device}"
-        self.said = ""  # tcpdump's output, except the counts that _counts() requests
+        self.said = ""  # tcpdump's output, without the counts that _counts() requests
         argv = lab.host_command(host, command(nic.device, file, expression, count))
         self._process = subprocess.Popen(
             argv, stderr=subprocess.PIPE, text=True, start_new_session=True
         )
-        # Wait for "listening on", because earlier frames would be missed, or for its end.
+        # Wait until tcpdump prints "listening on", before which it misses frames, or ends.
         for line in self._process.stderr:
             self.said += line
             if "listening on" in line:
@@ -56,27 +56,27 @@ class Capture:
         raise LabError(f"tcpdump on {self.where} did not start: {self.said.strip()}")
 
     def poll(self):
-        """Return tcpdump's exit status, or None while it captures."""
+        """Return tcpdump's exit status, or None while it is capturing."""
         return self._process.poll()
 
     def wait(self, timeout=None):
-        """Wait until it ends, like Popen.wait()."""
+        """Wait until tcpdump ends, like Popen.wait()."""
         return self._process.wait(timeout)
 
     def _counts(self):
-        """Return the frames in the file, those the kernel has accepted, and those it dropped."""
+        """Return the numbers of frames in the file, accepted by the kernel, and dropped by it."""
         self._process.send_signal(signal.SIGUSR1)
         line = self._process.stderr.readline()
         found = COUNTS.search(line)
-        if found is None:  # it has ended, and this is part of its summary
+        if found is None:  # tcpdump has ended, and the counts are in its summary
             self.said += line
             return None
         return tuple(map(int, found.groups()))
 
     def end(self):
-        """End it once the file has every frame; return the number of frames.
+        """End tcpdump once the file holds every frame; return the number of frames.
 
-        Call it when no more frames arrive. Raises LabError if frames are missing in the file.
+        Call this when no more frames arrive. Raises LabError if the file lacks frames.
         """
         deadline = time.monotonic() + END_SECONDS
         # The kernel passes frames in blocks, the last one after a timeout, and a signal does not
@@ -95,7 +95,7 @@ class Capture:
         return int(found.group(1))
 
     def stop(self):
-        """End it now, even if frames are missing."""
+        """End tcpdump now, even if the file lacks frames."""
         if self.poll() is None:
             self._process.terminate()
         self.said += self._process.communicate()[1]
@@ -148,7 +148,7 @@ def _seal_batch(frame):
 
 
 def seal(frame):
-    """Return the frame with correct checksums; unchanged if it is too short for them."""
+    """Return the frame with correct checksums, or unchanged if it is too short for any."""
     frame = bytearray(frame)
     if frame[12:14] == b"\x08\x00":
         if len(frame) >= ETH + IPV4 + 18:

@@ -21,11 +21,11 @@ TOOLS = {
 
 
 class LabError(Exception):
-    """An error for the user: the text says what happened, where, and what to do."""
+    """An error for the user: its text says what happened, where, and what to do about it."""
 
 
 def check_machine():
-    """Raise LabError if this machine cannot run a lab: not root, or something is missing."""
+    """Raise LabError if this machine cannot run a lab: not run as root, or a tool is missing."""
     if os.geteuid() != 0:
         raise LabError("the lab creates network namespaces, which only root may do: run it as root")
     missing = {package for tool, package in TOOLS.items() if shutil.which(tool) is None}
@@ -42,7 +42,7 @@ def check_machine():
 def run(argv, stdin=None, check=True):
     """Run one tool and return its CompletedProcess; raise LabError if it fails.
 
-    The tool has its own session, so that Ctrl-C does not stop it in the middle of a change.
+    The tool runs in its own session, so Ctrl-C does not stop it in the middle of a change.
     """
     try:
         done = subprocess.run(
@@ -68,10 +68,10 @@ def run(argv, stdin=None, check=True):
 
 
 def in_netns(netns, argv, stdin=None, check=True):
-    """Run one tool inside the named network namespace, as run()."""
+    """Run one tool inside the named network namespace; see run()."""
     return run(["ip", "netns", "exec", netns, *argv], stdin=stdin, check=check)
 
 
 def ip_batch(netns, lines):
-    """Run many `ip` commands in one process inside a namespace; the first failure raises."""
+    """Run many `ip` commands in one process inside a namespace; raise at the first failure."""
     run(["ip", "-n", netns, "-batch", "-"], stdin="\n".join(lines) + "\n")

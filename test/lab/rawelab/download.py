@@ -11,7 +11,7 @@ from .command import LabError
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 MIRROR = "http://deb.debian.org/debian"
-SECONDS = 1800  # limit of a command
+SECONDS = 1800  # time limit of each command
 
 
 def cache(name):
@@ -22,7 +22,7 @@ def cache(name):
 
 @contextmanager
 def locked(directory):
-    """Let one process at a time fill a directory, which is created if necessary."""
+    """Create the directory if necessary, and lock it, so that one process at a time fills it."""
     directory.mkdir(parents=True, exist_ok=True)
     with open(directory / ".lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -30,7 +30,7 @@ def locked(directory):
 
 
 def run(argv, cwd=None, group="vm"):
-    """Run a command that needs the network; return its output. `group` of install-deps has it."""
+    """Run a command that needs the network; return its output. install-deps `group` installs it."""
     try:
         done = subprocess.run(
             list(map(str, argv)),

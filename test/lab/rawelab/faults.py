@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Faults of a running lab: loss, rates, dead links, smaller MTUs, black holes.
 
-nftables drops frames at the ingress of the receiving NIC, after the virtual cable: the sender sees
-a successful send. This hook precedes sockets bound to an EtherType but follows those bound to
-ETH_P_ALL, so a capture on the receiving host still shows a dropped frame. A batch (TSO, GSO) that
-is not cut counts as one frame: one drop may lose 64 kB.
+nftables drops frames at the ingress of the receiving NIC, after the virtual cable, so the sender
+sees a successful send. The ingress hook runs before sockets bound to an EtherType but after those
+bound to ETH_P_ALL, so a capture on the receiving host still shows a dropped frame. An uncut batch
+(TSO, GSO) counts as one frame: one drop may lose 64 kB.
 """
 
 from .command import LabError, in_netns, ip_batch, run
 from .spec import hosts_of, parse_percent, parse_rate, switch_netns, wire_ends
 
-LOSS_STEPS = 100000  # range of the random number: 0.001 percent
+LOSS_STEPS = 100000  # range of the random number; one step is 0.001 percent
 
 
 def _nft(host, script):
@@ -18,7 +18,7 @@ def _nft(host, script):
 
 
 def _replace_table(host, nic, purpose, rules):
-    """Replace one of our tables on a NIC's ingress in one transaction; remove it without rules."""
+    """Atomically replace one of our tables on a NIC's ingress, or remove it if `rules` is empty."""
     table = f"rawe_{purpose}_{nic.device}"
     script = f"add table netdev {table}\ndelete table netdev {table}\n"
     if rules:
@@ -32,18 +32,18 @@ def _replace_table(host, nic, purpose, rules):
 
 
 def set_loss(host, nic, percent):
-    """Drop this share of the frames that arrive on a NIC, at random; 0 ends it."""
+    """Drop this percentage of the frames that arrive on a NIC, at random; 0 ends the loss."""
     share = round(parse_percent(percent) / 100.0 * LOSS_STEPS)
-    # nftables refuses a comparison that is always true.
+    # nftables rejects a comparison that is always true.
     condition = "" if share == LOSS_STEPS else f"numgen random mod {LOSS_STEPS} < {share} "
     rules = [f"{condition}counter drop"] if share else []
     _replace_table(host, nic, "loss", rules)
 
 
 def set_blackhole(host, nic, peer_nics, ethertype=None):
-    """Drop everything, or one EtherType, that arrives on a NIC from the given NICs of a peer.
+    """Drop all frames, or those of one EtherType, that arrive on a NIC from these NICs of a peer.
 
-    An empty `peer_nics` ends it. The control network and other EtherTypes are not affected.
+    An empty `peer_nics` ends the black hole. The control network is not affected.
     """
     kind = f"ether type {ethertype:#06x} " if ethertype is not None else ""
     rules = [f"ether saddr {peer.mac} {kind}counter drop" for peer in peer_nics]
@@ -51,8 +51,8 @@ def set_blackhole(host, nic, peer_nics, ethertype=None):
 
 
 def counted(host, nic, purpose):
-    """Return the frames that set_loss() ("loss") or set_blackhole() ("hole") has dropped on this
-    NIC, or that count_frames() ("count") has counted."""
+    """Return the number of frames that set_loss() ("loss") or set_blackhole() ("hole") has dropped on
+    this NIC, or that count_frames() ("count") has counted."""
     listing = in_netns(
         host.netns, ["nft", "list", "table", "netdev", f"rawe_{purpose}_{nic.device}"]
     ).stdout
@@ -61,9 +61,9 @@ def counted(host, nic, purpose):
 
 
 def count_frames(host, nic, ethertype):
-    """Start to count, from 0, the frames of an EtherType that arrive at a NIC and its address.
+    """Start counting, from 0, the frames of an EtherType that a NIC receives for its own address.
 
-    Frames that a switch floods, because it has not learned their address, do not count.
+    Frames that a switch floods because it has not learned their destination are not counted.
     """
     rule = f"ether daddr {nic.mac} ether type {ethertype:#06x} counter"
     _replace_table(host, nic, "count", [rule])
@@ -90,10 +90,10 @@ def delete_nic(host, nic):
 
 
 def set_short_queue(host, nic, rate, burst_bytes, limit_bytes):
-    """Shape one host's NIC, with a queue so short that the kernel refuses frames (ENOBUFS).
+    """Shape one host's NIC with a queue so short that the kernel refuses frames (ENOBUFS).
 
-    Packets that fit into the bucket of `burst_bytes` are queued or refused as a whole; longer
-    batches would be cut, and lost in part.
+    Packets that fit into the bucket of `burst_bytes` are queued or refused whole; longer batches
+    would be cut, and partly lost.
     """
     run(
         ["tc", "-n", host.netns, "qdisc", "replace", "dev", nic.device, "root", "tbf"]
@@ -102,9 +102,9 @@ def set_short_queue(host, nic, rate, burst_bytes, limit_bytes):
 
 
 def refuse_batches(host, nic, longest_bytes):
-    """Refuse every IPv4 packet above a length, with Ethernet header, that a host's NIC should send.
+    """Let a NIC refuse to send IPv4 packets longer than this, including the Ethernet header.
 
-    The sender gets ENOBUFS each time. Needs Linux 5.16 (nftables' egress hook).
+    The sender gets ENOBUFS for each packet. Needs Linux 5.16 (nftables' egress hook).
     """
     table = f"rawe_refuse_{nic.device}"
     _nft(
@@ -116,12 +116,12 @@ def refuse_batches(host, nic, longest_bytes):
 
 
 def shaping(spec, rate, is_switch_port):
-    """Return the tbf parameters of an end of a cable: (bits per second, burst bytes, limit bytes).
+    """Return the tbf parameters for one end of a cable: (bits per second, burst bytes, limit bytes).
 
-    burst: bytes sent at once. 0.1 ms of the rate is close to a real line, but the bucket must hold
-    two full frames, because tbf drops larger packets.
-    limit: the queue. A switch port gets the lab's `buffer` (small, as in real switches: overflow
-    is loss); a host's NIC gets 1000 full frames, the usual transmit queue.
+    burst: bytes sent at once. 0.1 ms at this rate resembles a real line, but the bucket must hold
+    two full frames, because tbf drops packets longer than the bucket.
+    limit: the queue. A switch port gets the lab's `buffer`, which is small and drops frames on
+    overflow, as in real switches; a host's NIC gets 1000 full frames, the usual transmit queue.
     """
     bits = parse_rate(rate)
     frame_bytes = spec.mtu + 14
@@ -131,7 +131,7 @@ def shaping(spec, rate, is_switch_port):
 
 
 def set_rate(spec, rate):
-    """Shape every NIC and every switch port of the lab to `rate` with tbf; None ends it."""
+    """Shape every NIC and switch port of the lab to `rate` with tbf; None ends shaping."""
     for netns, device, is_switch_port in wire_ends(spec):
         if rate is None:
             run(["tc", "-n", netns, "qdisc", "del", "dev", device, "root"], check=False)

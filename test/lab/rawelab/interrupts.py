@@ -8,7 +8,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(BaseException):
-    """A signal asked this process to end. Only cleanup may catch it, so it is not an Exception."""
+    """A signal asked this process to end. Not an Exception, because only cleanup may catch it."""
 
     def __init__(self, number):
         super().__init__(f"interrupted by {signal.Signals(number).name}")
@@ -21,7 +21,7 @@ class _Catcher:
         self.shielded = False
 
     def handle(self, number, _frame):
-        """Raise for the first signal, unless shielded; ignore all others."""
+        """Raise Interrupted on the first signal, unless shielded; ignore later signals."""
         if self.pending is not None:
             return
         self.pending = number
@@ -33,14 +33,14 @@ _CATCHER = _Catcher()
 
 
 def install():
-    """Catch the signals from now on. Call it once, from the main thread."""
+    """Catch the signals from now on. Call this once, from the main thread."""
     for number in SIGNALS:
         signal.signal(number, _CATCHER.handle)
 
 
 @contextlib.contextmanager
 def shield():
-    """Record a signal in this context, and raise it at the end if it was the first."""
+    """Defer signals within this context; at its end, raise the first one, if any."""
     already = _CATCHER.pending
     _CATCHER.shielded = True
     try:

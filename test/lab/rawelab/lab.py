@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A lab as an object: bring it up, run commands on its hosts, inject faults, take it down."""
+"""The Lab object: brings a lab up, runs commands on its hosts, injects faults, takes it down."""
 
 import os
 import shlex
@@ -15,18 +15,18 @@ from .spec import LabSpec, hosts_of, switch_netns
 
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
 ETHERNET_BYTES = 14
-SLOTS_OF_PRRTE = 1024  # more than the ranks of any host
+SLOTS_OF_PRRTE = 1024  # more than any host has ranks
 SHM_PATTERN = "*{host}*"  # files that Open MPI names after the host, in /dev/shm
 
 
 class Lab:
-    """A context manager: at the end, everything that the lab created is removed.
+    """A lab, as a context manager that finally removes everything the lab created.
 
-    `hosts` has the virtual hosts in order. Methods take a host as its number, `h1`, or full name.
+    `hosts` lists the virtual hosts in order. Methods accept a host's number, `h1`, or full name.
     """
 
     def __init__(self, spec=None, build=None, **options):
-        """`build` is the build directory with rawe-wire, for the topology wire."""
+        """`build` is the build directory that has rawe-wire; only the topology wire needs it."""
         self.build = build
         self.wire_process = None
         self.spec = (spec or LabSpec(**options)).resolve()
@@ -53,7 +53,7 @@ class Lab:
         self.down()
 
     def up(self):
-        """Create the lab. On failure or interruption, remove what was created."""
+        """Create the lab. On failure or interruption, remove everything created so far."""
         check_machine()
         record.create(self.name, self.spec.as_dict(), self.namespaces)
         try:
@@ -67,7 +67,7 @@ class Lab:
         return self
 
     def down(self):
-        """End every process of the lab and remove the lab, or what is left of it."""
+        """End every process of the lab, and remove the lab or what is left of it."""
         wiring.remove(self.namespaces)
         if self.wire_process is not None:
             self.wire_process.wait()
@@ -84,15 +84,15 @@ class Lab:
         lines = ["127.0.0.1 localhost"]
         lines += [f"{host.control_address} {host.name} h{host.index}" for host in self.hosts]
         (self.directory / "hosts").write_text("\n".join(lines) + "\n", encoding="ascii")
-        # PRRTE refuses more ranks than slots when mpirun has an option for mapping.
+        # If mpirun has a mapping option, PRRTE refuses to start more ranks than slots.
         slots = len(launch.cores()) if launch.open_mpi()[0] < 5 else SLOTS_OF_PRRTE
         lines = [f"{host.name} slots={slots}" for host in self.hosts]
         (self.directory / "hostfile").write_text("\n".join(lines) + "\n", encoding="ascii")
         (self.directory / "tmp").mkdir(mode=0o1777)
         (self.directory / "empty").mkdir()
-        # Open MPI splits these paths at spaces, which the path of a checkout may contain.
+        # Open MPI splits the scripts' paths at spaces, and a checkout's path may contain some.
         for script in SCRIPTS.iterdir():
-            # Copies, because other users' mpirun runs them too, and may not read the checkout.
+            # Copy the scripts: another user's mpirun must run them, but may not read the checkout.
             shutil.copy(script, self.directory)
 
     def host(self, which):
@@ -105,14 +105,14 @@ class Lab:
         )
 
     def nic(self, which, index=0):
-        """Return the Nic of a host by its number."""
+        """Return the Nic with this number on a host."""
         host = self.host(which)
         if not 0 <= index < len(host.nics):
             raise LabError(f"{host.name} has no NIC {index}; it has {len(host.nics)}, from 0")
         return host.nics[index]
 
     def host_command(self, which, argv):
-        """Return the command that runs `argv` on a host. It execs, so the pid is that of `argv`."""
+        """Return the command that runs `argv` on a host; it execs `argv`, which keeps its pid."""
         host = self.host(which)
         enter = str(self.directory / "enter-host")
         return [enter, host.netns, host.name, str(self.directory / "hosts"), *map(str, argv)]
@@ -139,7 +139,7 @@ class Lab:
         return in_netns(switch_netns(self.spec), words)
 
     def processes(self):
-        """Return the ids of the processes on the lab's hosts."""
+        """Return the process ids of all processes on the lab's hosts."""
         return wiring.processes(self.host_namespaces)
 
     def kill_processes(self, spare=()):
@@ -153,25 +153,25 @@ class Lab:
                 yield host, nic
 
     def set_loss(self, percent, which=None, nic=None):
-        """Change the loss of all hosts or one, all NICs or one."""
+        """Change the loss on all hosts or one, on all their NICs or one."""
         for host, one in self._nics(which, nic):
             faults.set_loss(host, one, percent)
 
     def dropped(self, which=None, purpose="loss"):
-        """Return the frames dropped by set_loss(), or by blackhole() with purpose "hole"."""
+        """Return the number of frames dropped by set_loss(), or for purpose "hole", by blackhole()."""
         return sum(faults.counted(host, one, purpose) for host, one in self._nics(which, None))
 
     def count_frames(self, ethertype):
-        """Start to count, from 0, the frames of an EtherType to each NIC's own address."""
+        """Start counting, from 0, the frames of an EtherType that each NIC receives for its address."""
         for host, nic in self._nics(None, None):
             faults.count_frames(host, nic, ethertype)
 
     def frames(self, which=None, nic=None):
-        """Return the frames since count_frames() on all hosts or one, all NICs or one."""
+        """Return the number of frames since count_frames(), on all hosts or one, all NICs or one."""
         return sum(faults.counted(host, one, "count") for host, one in self._nics(which, nic))
 
     def set_environment(self, which, **variables):
-        """Set environment variables for the MPI processes of one host; they override all others."""
+        """Set variables for the MPI processes on one host; they override the rest of the environment."""
         lines = [f"export {name}={shlex.quote(str(value))}" for name, value in variables.items()]
         file = self.directory / f"environment-{self.host(which).name}"
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -181,12 +181,12 @@ class Lab:
         faults.set_rate(self.spec, rate)
 
     def set_short_queue(self, rate, burst_bytes, limit_bytes):
-        """Give all hosts' NICs a rate and a short queue; see faults.set_short_queue()."""
+        """Limit the rate and queue of all hosts' NICs; see faults.set_short_queue()."""
         for host, one in self._nics(None, None):
             faults.set_short_queue(host, one, rate, burst_bytes, limit_bytes)
 
     def refuse_batches(self, which=None):
-        """Let the NICs of all hosts or one refuse batches, but no plain frames."""
+        """Let the NICs of all hosts or one refuse to send batches, but not plain frames."""
         for host, one in self._nics(which, None):
             faults.refuse_batches(host, one, self.spec.mtu + ETHERNET_BYTES)
 
@@ -207,35 +207,35 @@ class Lab:
         faults.set_address(self.host(which), self.nic(which, nic), mac)
 
     def delete_nic(self, which, nic=0):
-        """Remove a NIC of a host permanently."""
+        """Remove a host's NIC permanently."""
         faults.delete_nic(self.host(which), self.nic(which, nic))
 
     def pin_addresses(self):
-        """Fix the switch's address table; it learns no more addresses."""
+        """Fix the switch's address table, so that the switch learns no more addresses."""
         faults.pin_addresses(self.spec)
 
     def set_wire(self, faults_of_wire, which=None, nic=None, direction="in"):
-        """Change the faults of the wire, see wire.py, of all hosts or one, all NICs or one, in one
-        direction ("in": to the host, "out": from it) or "both"."""
+        """Change the wire's faults (see wire.py) for all hosts or one, all NICs or one, in one
+        direction ("in": to the host, "out": from the host) or "both"."""
         nics = [one for _, one in self._nics(which, nic)]
         everything = which is None and nic is None
         wire.change(self.directory, None if everything else nics, direction, faults_of_wire)
 
     def wire_counters(self):
-        """Return the wire's counters, see wire.counters()."""
+        """Return the wire's counters; see wire.counters()."""
         return wire.counters(self.directory)
 
     def wire_total(self, name, which=None, nic=None, direction="in"):
-        """Return the sum of a counter of the wire over NICs, in one direction."""
+        """Return one of the wire's counters, summed over NICs, in one direction."""
         counters = self.wire_counters()
         return sum(counters[one.port, direction][name] for _, one in self._nics(which, nic))
 
     def pause(self, which):
-        """Stop the MPI processes of a host (SIGSTOP), as if it were swapping or suspended."""
+        """Stop the MPI processes on a host (SIGSTOP), as if the host were swapping or suspended."""
         self._signal_ranks(which, signal.SIGSTOP)
 
     def resume(self, which):
-        """Continue the MPI processes of a host."""
+        """Continue the MPI processes on a host (SIGCONT)."""
         self._signal_ranks(which, signal.SIGCONT)
 
     def ranks(self, which):
@@ -261,16 +261,16 @@ class Lab:
             faults.set_blackhole(host, nic, peers, ethertype)
 
     def end_blackhole(self, receiver):
-        """Drop no more frames to `receiver`."""
+        """Stop dropping frames to `receiver`."""
         for host, nic in self._nics(receiver, None):
             faults.set_blackhole(host, nic, [])
 
     def statistic(self, which, name, nic=0):
-        """Return a counter of the kernel for a host's NIC, such as rx_bytes."""
+        """Return one of the kernel's counters for a host's NIC, such as rx_bytes."""
         file = f"/sys/class/net/{self.nic(which, nic).device}/statistics/{name}"
         return int(self.run(which, ["cat", file], check=True).stdout)
 
     def capture(self, which, file, expression=(), nic=0, count=None):
-        """Start tcpdump on a host's NIC; Capture.end() completes `file`."""
+        """Start capturing at a host's NIC into `file`, which Capture.end() completes."""
         host = self.host(which)
         return Capture(self, host, self.nic(host, nic), file, expression, count)

@@ -2,7 +2,7 @@
 """Runs mpirun on a lab's first host.
 
 mpirun gets the user's arguments unchanged. The lab sets OMPI_MCA_* and PRTE_MCA_* variables, which
-the command line and the user's own environment override. One option of 5.0 has no variable, see
+the command line and the user's own environment override. One option of 5.0 has no variable: see
 start().
 """
 
@@ -20,15 +20,15 @@ from pathlib import Path
 from .command import LabError
 from .wiring import CONTROL_DEVICE
 
-TIMEOUT_STATUS = 124  # as timeout(1)
-STOP_SECONDS = 10.0  # for mpirun to end regularly after a signal
-SETTLE_SECONDS = 60.0  # for daemons and ranks to end after mpirun; usually less than one
-STRAY_SECONDS = 5.0  # likewise on a terminal, where a user waits; then they are killed
+TIMEOUT_STATUS = 124  # as in timeout(1)
+STOP_SECONDS = 10.0  # time for mpirun to end normally after a signal
+SETTLE_SECONDS = 60.0  # time for daemons and ranks to end after mpirun, usually below a second
+STRAY_SECONDS = 5.0  # on a terminal, where a user is waiting; survivors are then killed
 COMPONENT = Path("opal/mca/btl/rawe/.libs")
 VERIFY = "test/lab/verify/rawe-verify"
-COLLECTIVES = Path("ompi/mca/coll/rawe/.libs")  # the second component; older builds have none
+COLLECTIVES = Path("ompi/mca/coll/rawe/.libs")  # the coll component, which older builds lack
 PR_SET_PDEATHSIG = 1
-# Popen's options for a program without input, whose output is read as text.
+# Popen options for a program without input and with text output that we read.
 PIPES = {"stdin": subprocess.DEVNULL, "text": True, "errors": "replace"}
 PIPES |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
@@ -37,22 +37,22 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @dataclass
 class MpiResult:
-    """How a run of mpirun ended."""
+    """The outcome of a run of mpirun."""
 
-    returncode: int  # mpirun's status; 128 + signal when a signal ended it; 124 on timeout
+    returncode: int  # mpirun's status; 128 + signal if a signal ended it; 124 on timeout
     output: str = ""  # standard output, when captured
     errors: str = ""  # standard error, when captured
     timed_out: bool = False
-    leftover: list = field(default_factory=list)  # what still ran SETTLE_SECONDS after mpirun
+    leftover: list = field(default_factory=list)  # processes still running SETTLE_SECONDS after mpirun
 
 
 def cores():
-    """Return the cores that this process, and so the lab, may use."""
+    """Return the cores that this process, and therefore the lab, may use."""
     return sorted(os.sched_getaffinity(0))
 
 
 def component_path(build):
-    """Return the value of mca_base_component_path that adds the components of a build directory."""
+    """Return the mca_base_component_path that includes the components of a build directory."""
     libs = Path(build).resolve() / COMPONENT
     if not (libs / "mca_btl_rawe.so").exists():
         raise LabError(
@@ -72,7 +72,7 @@ def find_build(start=None):
 
 
 def build_directory(build=None):
-    """Return the given build directory, ./build, or that of this source tree."""
+    """Return the given build directory, else ./build, else that of this source tree."""
     if build is None:
         build = find_build() or Path(__file__).resolve().parents[3] / "build"
     component_path(build)
@@ -106,13 +106,13 @@ def open_mpi():
 
 
 def _for_orte(directory):
-    """Return the settings by which Open MPI 4.1 launches into the lab."""
+    """Return the settings that let Open MPI 4.1 launch processes in the lab."""
     return {
         "OMPI_MCA_plm": "rsh",
         "OMPI_MCA_plm_rsh_agent": str(directory / "launch-agent"),
         "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
         # One session for all hosts, because Linux schedules by session: kernel 6.18 starved ranks
-        # of one for many seconds while those of another yielded on the same core.
+        # in one session for many seconds while ranks in another yielded on the same core.
         "OMPI_MCA_orte_leave_session_attached": "1",
         "OMPI_MCA_orte_fork_agent": str(directory / "rank-agent"),
         "OMPI_MCA_orte_default_hostfile": str(directory / "hostfile"),
@@ -124,7 +124,7 @@ def _for_orte(directory):
     }
 
 
-# PRRTE's new names for these since Open MPI 6.0, which warns about the old ones.
+# The names that PRRTE has used since Open MPI 6.0, which warns about the old names.
 NAMES_SINCE_6 = {
     "oob_tcp_if_include": "prte_if_include",
     "rmaps_default_mapping_policy": "mapby",
@@ -133,7 +133,7 @@ NAMES_SINCE_6 = {
 
 
 def _for_prrte(directory, release):
-    """Return the settings by which PRRTE, used since Open MPI 5.0, launches into the lab."""
+    """Return the settings that let PRRTE, used since Open MPI 5.0, launch processes in the lab."""
     settings = {
         "plm": "ssh",
         "plm_ssh_agent": str(directory / "launch-agent"),
@@ -150,8 +150,8 @@ def _for_prrte(directory, release):
 
 
 def environment(lab, arguments, build=None, pin=True, release=None):
-    """Return the environment of mpirun on this lab, based on that of this process. `release` is the
-    major version of its Open MPI, by default of that on PATH."""
+    """Return mpirun's environment on this lab, based on that of this process. `release` is the major
+    version of mpirun's Open MPI, by default the one on PATH."""
     release = release or open_mpi()[0]
     allowed = cores()
     devices = ",".join(nic.device for nic in lab.hosts[0].nics)
@@ -165,7 +165,7 @@ def environment(lab, arguments, build=None, pin=True, release=None):
         **(_for_orte(lab.directory) if release < 5 else _for_prrte(lab.directory, release)),
     }
     for btl in ("tcp", "rawe"):
-        # Include and exclude contradict each other: leave the choice to a caller who excludes.
+        # if_include and if_exclude conflict, so set neither if the caller sets if_exclude.
         if not _mentions(arguments, f"btl_{btl}_if_exclude"):
             ours[f"OMPI_MCA_btl_{btl}_if_include"] = devices
     path = "OMPI_MCA_mca_base_component_path"
@@ -182,7 +182,7 @@ def environment(lab, arguments, build=None, pin=True, release=None):
 
 
 def rank_of(pid):
-    """Return the rank of an MPI process that mpirun has started, or None for any other process.
+    """Return the rank of an MPI process that mpirun started, or None for any other process.
 
     Children of a rank inherit its environment, so a process whose parent has it too is not a rank.
     """
@@ -197,22 +197,22 @@ def rank_of(pid):
         parent = int(stat.rpartition(")")[2].split()[1])
         return read(pid) if read(parent) is None else None
     except (OSError, IndexError):
-        return None  # it has ended
+        return None  # the process has ended
 
 
 def _die_with_parent():
-    # A lab killed with SIGKILL cannot end its mpirun, so the kernel does.
+    # A lab killed by SIGKILL cannot end its mpirun, so the kernel must do so.
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def start(lab, arguments, build=None, pin=True, variables=None, prefix=(), **options):
-    """Start mpirun on host 0 in its own process group; options are those of subprocess.Popen.
+    """Start mpirun on host 0 in its own process group; `options` go to subprocess.Popen.
 
-    `variables` are added to the environment; `prefix` precedes mpirun, for instance setpriv.
+    `variables` are added to the environment; `prefix`, such as setpriv, runs mpirun.
     """
     arguments = [str(argument) for argument in arguments]
     settings = {**environment(lab, arguments, build, pin), **(variables or {})}
-    # One session for all hosts, see _for_orte().
+    # Use one session for all hosts: see _for_orte().
     words = ["--leave-session-attached"] if open_mpi()[0] >= 5 else []
     argv = lab.host_command(0, [*prefix, "mpirun", *words, *arguments])
     options.setdefault("process_group", 0)
@@ -220,12 +220,12 @@ def start(lab, arguments, build=None, pin=True, variables=None, prefix=(), **opt
 
 
 def exit_status(code):
-    """Convert a Popen.returncode to a shell's status: 128 + signal after a signal."""
+    """Convert a Popen.returncode to a shell's exit status, which is 128 + signal for a signal."""
     return code if code >= 0 else 128 - code
 
 
 def stop(process, number=signal.SIGTERM):
-    """Signal mpirun and wait for its regular end. Returns false if it does not end."""
+    """Signal mpirun and wait for a normal end. Returns false if mpirun is still running."""
     if process.poll() is None:
         process.send_signal(number)
     try:
@@ -236,7 +236,7 @@ def stop(process, number=signal.SIGTERM):
 
 
 def settle(lab, before=(), seconds=SETTLE_SECONDS):
-    """Wait until the lab's hosts run only the processes `before`; return what is left."""
+    """Wait until the lab's hosts run only the processes `before`; return any others still running."""
     deadline = time.monotonic() + seconds
     while True:
         pids = [pid for pid in lab.processes() if pid not in before]
@@ -246,16 +246,16 @@ def settle(lab, before=(), seconds=SETTLE_SECONDS):
 
 
 def run(lab, arguments, timeout=None, **options):
-    """Run mpirun with captured output; return an MpiResult and leave no process.
+    """Run mpirun with captured output, and leave no process behind; return an MpiResult.
 
-    After `timeout` seconds, mpirun is ended, first regularly, then by force.
+    After `timeout` seconds, mpirun is first asked to end, and then killed.
     """
     before = lab.processes()
     return collect(lab, start(lab, arguments, **PIPES, **options), timeout, before)
 
 
 def collect(lab, process, timeout=None, before=()):
-    """Wait for the end of an mpirun that was started with PIPES, as run()."""
+    """Wait for the end of an mpirun that was started with PIPES; see run()."""
     timed_out = False
     try:
         output, errors = process.communicate(timeout=timeout)
@@ -277,8 +277,8 @@ def collect(lab, process, timeout=None, before=()):
 def run_attached(lab, arguments, timeout=None, exclusive=True, **options):
     """Run mpirun on this process's terminal and return its exit status.
 
-    If the lab is `exclusive` to this run, processes that survive mpirun are killed. mpirun is the
-    terminal's foreground group, so that Ctrl-C reaches it exactly once.
+    If the lab is `exclusive` to this run, processes that survive mpirun are killed. mpirun becomes
+    the terminal's foreground process group, so Ctrl-C reaches it exactly once.
     """
     before = lab.processes()
     process = start(lab, arguments, **options)
@@ -304,7 +304,7 @@ def run_attached(lab, arguments, timeout=None, exclusive=True, **options):
 
 
 def _give_terminal(group):
-    """Make `group` the terminal's foreground group if we are; return the terminal, or None."""
+    """Make `group` the terminal's foreground group if ours is; return the terminal or None."""
     try:
         if os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp():
             os.tcsetpgrp(0, group)

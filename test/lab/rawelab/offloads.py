@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes a lab's NICs whole, cut or plain: where batches are cut and where frames are merged.
+"""Sets a lab's NICs to whole, cut or plain: where batches are cut and frames are merged.
 
-A veth pair passes a batch on unchanged. Real NICs cut it into frames, and the kernel of the
-receiving host merges the frames before any socket sees them (GRO). Cut NICs do the same: the kernel
-cuts before the veth, whose far end runs GRO, which on veth needs Linux 5.13. Switch ports run GRO
-too, because the switch would forward frames one by one, and a veth merges only those that arrive
-together. A wire needs frames with complete checksums, so its NICs are not whole.
+A veth pair passes batches on unchanged. Real NICs cut them into frames, which the receiving host's
+kernel merges before any socket sees them (GRO). "Cut" NICs emulate this: the kernel cuts batches
+before the veth, and its far end runs GRO, which on veth needs Linux 5.13. Switch ports run GRO too,
+because the switch would otherwise forward frames one by one, and a veth merges only frames that
+arrive together. A wire needs frames with complete checksums, so its NICs cannot be "whole".
 """
 
 from .command import LabError, in_netns
@@ -14,7 +14,7 @@ from .spec import switch_netns, wire_ends
 CUTTING = ("tso", "gso", "tx-udp-segmentation", "tx-gso-partial", "tx-gso-list")
 MERGING = ("gro", "rx-gro-list", "rx-udp-gro-forwarding")
 CHECKSUMS = ("tx", "rx", "sg")
-# Offloads that must be off for no packet above the MTU to pass, by ethtool's long names.
+# Offloads that must be off so that no packet above the MTU passes, by ethtool's long names.
 CUTTING_NAMES = frozenset(
     ("tcp-segmentation-offload", "generic-segmentation-offload", "tx-udp-segmentation")
 )
@@ -23,7 +23,7 @@ OTHER_NAMES = frozenset((GRO_NAME, "tx-checksumming"))
 
 
 def active(netns, device):
-    """Return the offloads above that are on, by ethtool's long names."""
+    """Return those of the offloads above that are on, by ethtool's long names."""
     listing = in_netns(netns, ["ethtool", "-k", device]).stdout
     on = set()
     for line in listing.splitlines():
@@ -35,7 +35,7 @@ def active(netns, device):
 
 def _switch(netns, device, features, value):
     for feature in features:
-        # A feature that is fixed or unknown in this kernel does not change; checked later.
+        # Ignore failures: if a feature is fixed or unknown on this kernel, a later check reports it.
         in_netns(netns, ["ethtool", "-K", device, feature, value], check=False)
 
 
@@ -48,7 +48,7 @@ def _refuse(spec, netns, device, what):
 def _plain(spec):
     ends = [(netns, device) for netns, device, _ in wire_ends(spec)]
     if spec.topology == "switch":
-        # Otherwise the bridge would still announce features that its ports have lost.
+        # The bridge would otherwise still announce features that its ports no longer have.
         ends += [(switch_netns(spec), f"br{nic}") for nic in range(spec.nics)]
     for netns, device in ends:
         _switch(netns, device, CUTTING + MERGING + CHECKSUMS, "off")
@@ -61,9 +61,9 @@ def _cut(spec):
     at_wire = spec.topology == "wire"
     for netns, device, is_switch_port in wire_ends(spec):
         if at_wire and is_switch_port:
-            continue  # it would merge frames, which the wire handles one by one
+            continue  # GRO would merge frames that the wire handles one by one
         _switch(netns, device, (*CUTTING, "tx") if at_wire else CUTTING, "off")
-        # UDP is merged only on request, as on real NICs.
+        # As on real NICs, UDP packets are merged only on request.
         _switch(netns, device, ("gro",), "on")
         on = active(netns, device)
         if on & CUTTING_NAMES:

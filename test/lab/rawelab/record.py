@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The record of a lab in /run/rawe-lab, by which any process can find, enter and remove it.
+"""A lab's record in /run/rawe-lab, with which any process can find, enter and remove the lab.
 
-It is written before the first namespace exists and deleted after the last one is removed, so that a
-lab can be found when its owner was killed with SIGKILL. `/run/rawe-lab/<name>/` holds the lab's
-files (host table, host file, session directories of Open MPI).
+The record is written before the first namespace is created and deleted after the last is removed,
+so a lab can be found even if its owner was killed with SIGKILL. `/run/rawe-lab/<name>/` holds the
+lab's files (host table, host file, session directories of Open MPI).
 """
 
 import json
@@ -17,7 +17,7 @@ ROOT = Path("/run/rawe-lab")
 
 
 def lock_path():
-    """Return the lock file for operations that labs must not perform at the same time."""
+    """Return the lock file for operations that two labs must not perform at the same time."""
     ROOT.mkdir(mode=0o755, exist_ok=True)
     return ROOT / ".lock"
 
@@ -37,12 +37,12 @@ def process_start(pid):
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The command name in parentheses may contain anything; field 22 is found from its end.
+    # The command name in parentheses may contain anything, so count to field 22 from its end.
     return int(stat.rpartition(")")[2].split()[19])
 
 
 def create(name, spec, namespaces):
-    """Claim a name for a lab of this process; raise LabError if another lab has it."""
+    """Claim a name for this process's lab; raise LabError if another lab has that name."""
     lock_path()
     content = {
         "name": name,
@@ -94,7 +94,7 @@ def names():
 
 
 def state(content):
-    """Return `running` (its owner lives), `up` (until taken down) or `stale` (its owner died)."""
+    """Return `running` (owner alive), `up` (no owner, until taken down) or `stale` (owner died)."""
     if content["owner_pid"] is None:
         return "up"
     if process_start(content["owner_pid"]) == content["owner_start"]:
@@ -103,7 +103,7 @@ def state(content):
 
 
 def delete(name):
-    """Delete the record of a lab whose namespaces are removed."""
+    """Delete the record of a lab whose namespaces have been removed."""
     shutil.rmtree(directory(name), ignore_errors=True)
     _record_path(name).unlink(missing_ok=True)
     _record_path(name).with_suffix(".new").unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Parts of test/soak: pulls a running lab's cables, and watches the start of the job.
+"""Parts of test/soak: pulls the cables of a running lab, and watches the job start.
 
-Cables are pulled at random, one NIC of one host at a time, decided by a seed.
+Cables are pulled at random, from a seed, one NIC of one host at a time.
 """
 
 import random
@@ -12,7 +12,7 @@ from pathlib import Path
 
 WAYS = ("cable", "silence", "one way")
 LEAST_SECONDS, MOST_SECONDS = 0.02, 10.0  # duration of a pull
-SETTLE_SECONDS = 3.0  # for the job to start, which ignores interfaces that are down by then
+SETTLE_SECONDS = 3.0  # time for the job to start; it ignores interfaces that are down at its start
 
 
 def plan(seed, count, seconds, hosts, nics):
@@ -22,7 +22,7 @@ def plan(seed, count, seconds, hosts, nics):
     pulls = []
     for i in range(count):
         begin = SETTLE_SECONDS + i * slot + chance.uniform(0, slot / 4)
-        # Logarithmic, because durations of milliseconds and of seconds have different effects.
+        # Draw durations logarithmically: milliseconds and seconds have different effects.
         most = min(MOST_SECONDS, slot / 2)
         length = LEAST_SECONDS * (most / LEAST_SECONDS) ** chance.random()
         pulls.append(
@@ -32,7 +32,7 @@ def plan(seed, count, seconds, hosts, nics):
 
 
 def pull(lab, host, nic, way):
-    """Disconnect a NIC: it loses its carrier, or all frames, or the frames to it."""
+    """Disconnect a NIC, which then loses its carrier, all its frames, or only incoming frames."""
     if way == "cable":
         lab.link_down(host, nic)
     elif way == "silence":
@@ -42,7 +42,7 @@ def pull(lab, host, nic, way):
 
 
 def mend(lab, host, nic, way):
-    """Connect it again, with the faults of the lab's wire."""
+    """Reconnect a NIC, with the faults of the lab's wire."""
     if way == "cable":
         lab.link_up(host, nic)
     else:
@@ -51,7 +51,7 @@ def mend(lab, host, nic, way):
 
 
 class Puller:
-    """Executes a plan in its own thread; `done` counts pulls, `error` is what ended it."""
+    """Executes a plan in its own thread; `done` counts pulls, `error` is the error that ended it."""
 
     def __init__(self, lab, pulls, say=print):
         self.lab, self.pulls, self.say = lab, pulls, say
@@ -70,7 +70,7 @@ class Puller:
         self._thread.join()
 
     def _until(self, when):
-        """Wait until this time after the start. Returns false if the end comes first."""
+        """Wait until this time after the start. Returns false if the thread is told to end first."""
         return not self._stop.wait(max(0.0, self._start + when - time.monotonic()))
 
     def _run(self):
@@ -96,7 +96,7 @@ GDB_SECONDS = 60
 
 
 def backtraces(lab, program):
-    """Yield gdb's backtraces of each process of a program on the lab's hosts."""
+    """Yield gdb backtraces of each process that runs a program on the lab's hosts."""
     for pid in sorted(lab.processes()):
         try:
             if Path(f"/proc/{pid}/exe").readlink() != Path(program).resolve():
@@ -116,7 +116,7 @@ def backtraces(lab, program):
 
 
 class StartWatcher:
-    """Shows backtraces of all ranks if the file `started` does not exist within these seconds."""
+    """Shows backtraces of all ranks if the file `started` does not appear within `seconds`."""
 
     def __init__(self, lab, program, started, seconds, say=print):
         self.lab, self.program, self.started = lab, program, Path(started)

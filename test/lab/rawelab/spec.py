@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The specification of a lab: the options of the command line, checked, and the names."""
+"""The specification of a lab: checked command-line options, and the names derived from them."""
 
 import random
 import re
@@ -18,13 +18,13 @@ TOPOLOGIES = ("pair", "switch", "wire")
 # cut: batches leave as frames, and the receiver merges frames (GRO), as with real NICs
 # plain: no offloads, not even checksums
 NIC_KINDS = ("whole", "cut", "plain")
-# `<name>-h999` must fit the 64 bytes of a host name, `rawe-<name>-h999` a file name.
+# `<name>-h999` must fit the 64 bytes of a host name, and `rawe-<name>-h999` a file name.
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,30}[a-z0-9]|[a-z]")
 RATE_PATTERN = re.compile(r"(\d+(?:\.\d+)?)(k|m|g)bit", re.IGNORECASE)
 
 
 def parse_percent(text):
-    """Parse `1%`, `1` or `0.5 %` as a share in percent; raise LabError outside 0..100."""
+    """Parse `1%`, `1` or `0.5 %` as a percentage; raise LabError unless it is 0 to 100."""
     try:
         value = float(str(text).strip().rstrip("%").strip())
     except ValueError as error:
@@ -44,7 +44,7 @@ def parse_rate(text):
 
 
 def random_name():
-    """Return four readable syllables; letters only, because host names append numbers."""
+    """Return four readable syllables; letters only, because host names append a number."""
     chooser = random.SystemRandom()
     return "".join(chooser.choice("bdfgklmnprstvz") + chooser.choice("aeiou") for _ in range(4))
 
@@ -60,14 +60,14 @@ class LabSpec:
     mtu: int = 1500
     nics: int = 1  # data NICs per host, in addition to the control network
     nic: str = None  # one of NIC_KINDS; default: plain with a wire, otherwise whole
-    loss: float = 0.0  # percent of frames lost on their way into each host
+    loss: float = 0.0  # percentage of frames lost on the way into each host
     rate: str = None  # line rate of every NIC and switch port
-    buffer: int = 128 * 1024  # bytes a switch port can hold when `rate` is set
-    wire: str = None  # faults of the wire to each host, see wire.py
+    buffer: int = 128 * 1024  # bytes that a switch port can queue when `rate` is set
+    wire: str = None  # faults of the wire to each host; see wire.py
     name: str = None
 
     def resolve(self):
-        """Set the defaults that depend on others, and check every value; return self."""
+        """Set defaults that depend on other fields, and check every value; return self."""
         if self.name is None:
             self.name = random_name()
         if NAME_PATTERN.fullmatch(self.name) is None:
@@ -116,7 +116,7 @@ class LabSpec:
 
 @dataclass(frozen=True)
 class Nic:
-    """A data NIC of a host, with its names inside the host and at the switch."""
+    """A host's data NIC, with its names inside the host and at the switch."""
 
     index: int
     host: int
@@ -133,18 +133,18 @@ class Nic:
 
     @property
     def mac(self):
-        """MAC address, locally administered; shows NIC and host in a capture."""
+        """MAC address, locally administered; identifies host and NIC in a capture."""
         return f"02:72:61:{self.index:02x}:{(self.host + 1) >> 8:02x}:{(self.host + 1) & 255:02x}"
 
     @property
     def address(self):
-        """IPv4 address; each NIC number has a /16 subnet."""
+        """IPv4 address; each NIC number has its own /16 subnet."""
         return f"10.{81 + self.index}.{(self.host + 1) >> 8}.{(self.host + 1) & 255}"
 
 
 @dataclass(frozen=True)
 class Host:
-    """One virtual host: a network namespace, a host name, NICs."""
+    """A virtual host: a network namespace, a host name, and NICs."""
 
     lab: str
     index: int

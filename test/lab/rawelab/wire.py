@@ -27,7 +27,7 @@ ANSWER_SECONDS = 60
 
 
 def find_program(build=None):
-    """Return the path of rawe-wire in the given build directory, ./build, or our source tree's."""
+    """Return the path of rawe-wire in the given build directory, ./build, or the source tree's."""
     beside = Path(__file__).resolve().parents[3] / "build"
     builds = [Path(build)] if build is not None else [Path("build"), beside]
     for one in builds:
@@ -47,7 +47,7 @@ def _share(text):
 
 
 def _scaled(units, most):
-    """Return a function that parses a number with one of these units, from 0 to `most`."""
+    """Return a function that parses a number from 0 to `most` in one of these units."""
 
     def read(text):
         number, unit = re.fullmatch(r"(\d+(?:\.\d*)?)([A-Za-z]*)", text).groups()
@@ -81,7 +81,7 @@ def _blackout(value):
     return (length_ns, every_ns) if not again or every_ns > length_ns else None
 
 
-# Each fault with its settings of wire/wire.h, its parser, and a description of its values.
+# Each fault: its settings in wire/wire.h, its parser, and a description of its values.
 FAULTS = {
     "loss": (["loss"], _share, "a percentage as 1%"),
     "burst": (
@@ -110,7 +110,7 @@ FAULTS = {
 
 
 def words_of(faults):
-    """Return a list of faults in the form of the wire, NAME=NUMBER; raise LabError if invalid."""
+    """Return faults as the wire's NAME=NUMBER words; raise LabError if one is invalid."""
     result = []
     for word in re.split(r"[,\s]+", faults):
         key, equals, value = word.partition("=")
@@ -136,19 +136,19 @@ def words_of(faults):
 
 
 def socket_path(directory):
-    """Return the control socket of the lab with this directory."""
+    """Return the path of the control socket of the lab in this directory."""
     return directory / "wire.sock"
 
 
 def start(spec, ports, netns, directory, build):
-    """Start the wire of a lab in its switch's namespace; return its Popen once it forwards."""
+    """Start a lab's wire in the switch's namespace; return its Popen once it forwards frames."""
     argv = ["ip", "netns", "exec", netns, find_program(build), "--control", socket_path(directory)]
     for nic in ports:
         argv += ["--port", f"{nic.port}={nic.mac}/{nic.index}"]
     log = directory / "wire.log"
     with open(log, "w", encoding="utf-8") as errors:
-        # Its own process group, because Ctrl-C is for the lab, which ends the wire with its
-        # namespaces; but the session of the ranks, see launch.environment().
+        # The wire has its own process group, because Ctrl-C is meant for the lab, which ends the
+        # wire along with the namespaces; but it shares the ranks' session: see launch._for_orte().
         process = subprocess.Popen(
             [str(word) for word in argv],
             stdin=subprocess.DEVNULL,
@@ -190,7 +190,7 @@ def ask(directory, request):
 
 
 def change(directory, ports, direction, faults):
-    """Change the faults of the given NICs' cables (None: all) in one direction or both."""
+    """Change the faults of these NICs' cables (None: all cables) in one direction or both."""
     if direction not in DIRECTIONS:
         raise LabError(f"a wire has the directions {', '.join(DIRECTIONS)}, not {direction!r}")
     words = words_of(faults)
@@ -201,7 +201,7 @@ def change(directory, ports, direction, faults):
 
 
 def counters(directory):
-    """Return all counters: {(port, direction): {name: number}}, the whole wire's under None."""
+    """Return all counters, {(port, direction): {name: number}}, with the whole wire under None."""
     result = {}
     for line in ask(directory, "show"):
         pairs = dict(word.split("=", 1) for word in line.split() if "=" in word)

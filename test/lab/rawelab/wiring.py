@@ -8,9 +8,9 @@
 
     all:     h0 ctl0 -- h0c [ctl] h1c -- ctl0 h1
 
-The control network carries mpirun's own traffic (launch, I/O of the ranks, abort), so that a test
-can disturb the data NICs without disconnecting mpirun from its hosts. The bridges and the wire have
-their own namespace: nothing of a lab is in the root namespace.
+The control network carries mpirun's own traffic (launch, the ranks' I/O, abort), so a test can
+disturb the data NICs without disconnecting mpirun from its hosts. The bridges and the wire have
+their own namespace: no part of a lab is in the root namespace.
 """
 
 import fcntl
@@ -28,7 +28,7 @@ CONTROL_BRIDGE = "ctl"
 KILL_ROUNDS = 50
 KILL_PAUSE_SECONDS = 0.1
 CARRIER_SECONDS = 60
-# An idle lab's network is silent: neighbor entries are static, and there is no IPv6.
+# Keep an idle lab's network silent: disable IPv6; neighbor entries are static.
 QUIET = "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6"
 
 
@@ -38,12 +38,12 @@ def namespaces(spec):
 
 
 def existing_namespaces():
-    """Return the names of all network namespaces of this machine."""
+    """Return the names of all network namespaces on this machine."""
     return {line.split()[0] for line in run(["ip", "netns", "list"]).stdout.splitlines() if line}
 
 
 def _add_namespace(netns, lock_path):
-    # `ip netns add` mounts /run/netns on its first use, and fails if two do so at once.
+    # The first `ip netns add` mounts /run/netns, and fails if another does so at the same time.
     with open(lock_path, "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         run(["ip", "netns", "add", netns])
@@ -107,7 +107,7 @@ def _switch_lines(spec, hosts):
 
 
 def _wait_for_carrier(host):
-    """Wait until every NIC of a host is operational, which takes the kernel some time."""
+    """Wait until the kernel reports every NIC of a host as operational."""
     deadline = time.monotonic() + CARRIER_SECONDS
     while True:
         links = json.loads(run(["ip", "-n", host.netns, "-json", "link", "show"]).stdout)
@@ -127,7 +127,7 @@ def _wait_for_carrier(host):
 def build(spec, lock_path, directory, build_directory):
     """Create all parts of a lab; on failure, the caller removes them.
 
-    Returns the Popen of the wire, or None. It ends with its namespace, and the caller waits for it.
+    Returns the wire's Popen, or None. The wire ends with its namespace; the caller waits for it.
     """
     wire_process = None
     hosts = hosts_of(spec)
@@ -155,7 +155,7 @@ def build(spec, lock_path, directory, build_directory):
 
 
 def processes(netns_names):
-    """Return the ids of the processes inside the given network namespaces."""
+    """Return the ids of all processes inside the given network namespaces."""
     present = existing_namespaces()
     pids = []
     for netns in netns_names:
@@ -165,7 +165,7 @@ def processes(netns_names):
 
 
 def kill_processes(netns_names, spare=()):
-    """SIGKILL all processes inside the given namespaces except `spare`; wait for their end."""
+    """Kill all processes inside the given namespaces except `spare`; wait until they have ended."""
     for _ in range(KILL_ROUNDS):
         pids = [pid for pid in processes(netns_names) if pid not in spare]
         if not pids:
@@ -183,7 +183,7 @@ def kill_processes(netns_names, spare=()):
 
 
 def remove(netns_names):
-    """End all processes in the namespaces and delete them; ignore those that do not exist."""
+    """End all processes in the namespaces, and delete the namespaces that exist."""
     kill_processes(netns_names, spare=(os.getpid(),))
     present = existing_namespaces()
     for netns in netns_names:
