@@ -79,8 +79,8 @@ class Capture:
         Call this when no more frames arrive. Raises LabError if the file lacks frames.
         """
         deadline = time.monotonic() + END_SECONDS
-        # The kernel passes frames in blocks, the last one after a timeout, and a signal does not
-        # make tcpdump read pending frames.
+        # The kernel passes frames to tcpdump in blocks, the last one after a timeout, and tcpdump
+        # does not read pending frames when a signal ends it.
         while self.poll() is None:
             counts = self._counts()
             if counts is None or counts[0] + counts[2] >= counts[1]:

@@ -51,8 +51,8 @@ def set_blackhole(host, nic, peer_nics, ethertype=None):
 
 
 def counted(host, nic, purpose):
-    """Return the number of frames that set_loss() ("loss") or set_blackhole() ("hole") has dropped on
-    this NIC, or that count_frames() ("count") has counted."""
+    """Return how many frames set_loss() ("loss") or set_blackhole() ("hole") has dropped on this
+    NIC, or count_frames() ("count") has counted."""
     listing = in_netns(
         host.netns, ["nft", "list", "table", "netdev", f"rawe_{purpose}_{nic.device}"]
     ).stdout
@@ -116,7 +116,7 @@ def refuse_batches(host, nic, longest_bytes):
 
 
 def shaping(spec, rate, is_switch_port):
-    """Return the tbf parameters for one end of a cable: (bits per second, burst bytes, limit bytes).
+    """Return tbf parameters for one end of a cable: (bits per second, burst bytes, limit bytes).
 
     burst: bytes sent at once. 0.1 ms at this rate resembles a real line, but the bucket must hold
     two full frames, because tbf drops packets longer than the bucket.

@@ -158,20 +158,20 @@ class Lab:
             faults.set_loss(host, one, percent)
 
     def dropped(self, which=None, purpose="loss"):
-        """Return the number of frames dropped by set_loss(), or for purpose "hole", by blackhole()."""
+        """Return the number of frames that set_loss() or, for "hole", blackhole() has dropped."""
         return sum(faults.counted(host, one, purpose) for host, one in self._nics(which, None))
 
     def count_frames(self, ethertype):
-        """Start counting, from 0, the frames of an EtherType that each NIC receives for its address."""
+        """Start counting, from 0, the frames of an EtherType to each NIC's own address."""
         for host, nic in self._nics(None, None):
             faults.count_frames(host, nic, ethertype)
 
     def frames(self, which=None, nic=None):
-        """Return the number of frames since count_frames(), on all hosts or one, all NICs or one."""
+        """Return the frames counted since count_frames() on all hosts or one, all NICs or one."""
         return sum(faults.counted(host, one, "count") for host, one in self._nics(which, nic))
 
     def set_environment(self, which, **variables):
-        """Set variables for the MPI processes on one host; they override the rest of the environment."""
+        """Set environment variables for the MPI processes on one host, overriding all others."""
         lines = [f"export {name}={shlex.quote(str(value))}" for name, value in variables.items()]
         file = self.directory / f"environment-{self.host(which).name}"
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -43,7 +43,7 @@ class MpiResult:
     output: str = ""  # standard output, when captured
     errors: str = ""  # standard error, when captured
     timed_out: bool = False
-    leftover: list = field(default_factory=list)  # processes still running SETTLE_SECONDS after mpirun
+    leftover: list = field(default_factory=list)  # what was running SETTLE_SECONDS after mpirun
 
 
 def cores():
@@ -150,8 +150,8 @@ def _for_prrte(directory, release):
 
 
 def environment(lab, arguments, build=None, pin=True, release=None):
-    """Return mpirun's environment on this lab, based on that of this process. `release` is the major
-    version of mpirun's Open MPI, by default the one on PATH."""
+    """Return mpirun's environment on this lab, based on our own. `release` is the major version of
+    mpirun's Open MPI, by default of the one on PATH."""
     release = release or open_mpi()[0]
     allowed = cores()
     devices = ",".join(nic.device for nic in lab.hosts[0].nics)
@@ -170,8 +170,8 @@ def environment(lab, arguments, build=None, pin=True, release=None):
             ours[f"OMPI_MCA_btl_{btl}_if_include"] = devices
     path = "OMPI_MCA_mca_base_component_path"
     if release >= 5 and (build is not None or path in os.environ):
-        # Otherwise PRRTE would pass Open MPI's path to PMIx, which would complain about the files
-        # there. With an empty value, prterun crashes.
+        # Name an empty directory: PRRTE would otherwise pass Open MPI's path to PMIx, which would
+        # complain about the files there; and an empty value crashes prterun.
         ours["PMIX_MCA_mca_base_component_path"] = str(lab.directory / "empty")
     for name in list(ours):
         if name.startswith(("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_")) and name in os.environ:
@@ -201,7 +201,7 @@ def rank_of(pid):
 
 
 def _die_with_parent():
-    # A lab killed by SIGKILL cannot end its mpirun, so the kernel must do so.
+    # A lab killed with SIGKILL cannot end its mpirun, so the kernel has to.
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
@@ -236,7 +236,7 @@ def stop(process, number=signal.SIGTERM):
 
 
 def settle(lab, before=(), seconds=SETTLE_SECONDS):
-    """Wait until the lab's hosts run only the processes `before`; return any others still running."""
+    """Wait until the lab's hosts run only the processes `before`; return any others that remain."""
     deadline = time.monotonic() + seconds
     while True:
         pids = [pid for pid in lab.processes() if pid not in before]

@@ -35,7 +35,7 @@ def active(netns, device):
 
 def _switch(netns, device, features, value):
     for feature in features:
-        # Ignore failures: if a feature is fixed or unknown on this kernel, a later check reports it.
+        # Ignore failures: a later check reports a feature that is fixed or unknown on this kernel.
         in_netns(netns, ["ethtool", "-K", device, feature, value], check=False)
 
 

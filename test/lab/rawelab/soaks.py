@@ -51,7 +51,7 @@ def mend(lab, host, nic, way):
 
 
 class Puller:
-    """Executes a plan in its own thread; `done` counts pulls, `error` is the error that ended it."""
+    """Executes a plan in its own thread; `done` counts pulls, `error` is why the thread failed."""
 
     def __init__(self, lab, pulls, say=print):
         self.lab, self.pulls, self.say = lab, pulls, say
@@ -70,7 +70,7 @@ class Puller:
         self._thread.join()
 
     def _until(self, when):
-        """Wait until this time after the start. Returns false if the thread is told to end first."""
+        """Wait until this time after the start. Returns false if the thread must end earlier."""
         return not self._stop.wait(max(0.0, self._start + when - time.monotonic()))
 
     def _run(self):

@@ -1,20 +1,20 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * away: communication while a process is outside of MPI. Rank 0 sends rank 1 a burst of messages,
+ * away: communication while a process is outside MPI. Rank 0 sends rank 1 a burst of messages,
  * then
  *
  *   sender    rank 0 stays outside of MPI until rank 1 has received the whole burst
- *   blocking  as sender, but by MPI_Send: completed sends must not depend on further MPI calls
+ *   blocking  as sender, but with MPI_Send: completed sends must not depend on further MPI calls
  *   receiver  rank 1 stays outside until all sends of rank 0 are complete, and receives afterwards
- *   put       the burst is one long message, which is PUT. Rank 1 stays outside, once it has offered
- *             its memory, until rank 0 is done
+ *   put       the burst is one long message, sent by PUT. Once rank 1 has offered its memory, it
+ *             stays outside until rank 0 is done
  *   posted    rank 1 posts its receives, then stays outside until all sends of rank 0 are complete
- *   matched   rank 0 calls MPI_Ssend, their first contact; rank 1 stays outside after its receive
- *   sum       rank 1 starts COUNT MPI_Iallreduces, and stays outside until rank 0 has the sums
+ *   matched   rank 0 calls MPI_Ssend, the first contact; rank 1 stays outside after its receive
+ *   sum       rank 1 starts COUNT MPI_Iallreduce calls, and stays outside until rank 0 has the sums
  *
- * The other process creates FILE, which both must see. The process outside returns when it sees
- * FILE, or after SECONDS, and prints which. Every byte is checked.
+ * The other process creates FILE, which both must see. The process outside MPI returns when it sees
+ * FILE or after SECONDS, and prints which of the two happened. Every byte is checked.
  *
  * Usage: away sender|blocking|receiver|put|posted|matched|sum FILE SECONDS COUNT BYTES
  */
@@ -31,7 +31,7 @@ static unsigned char expected(int message, int at)
     return (unsigned char)(message * 31 + at * 7 + at / 256);
 }
 
-/** Stay outside of MPI until the file exists or the time is up. */
+/** Stay outside MPI until the file exists or the time is up. */
 static void stay_away(const char *file, double seconds, const char *what)
 {
     const struct timespec pause = {0, 1000000};
@@ -105,8 +105,9 @@ static void match_at_first_contact(int rank, unsigned char *buffer, int bytes, c
 }
 
 /**
- * Receive without MPI calls of rank 1, which has posted its receives. With `requested` it has also
- * matched the message and requested its data, because it has received the short message after it.
+ * Receive messages while rank 1, which has posted its receives, makes no MPI calls. With
+ * `requested`, rank 1 has already received a later short message, so it has matched the long one
+ * and requested its data.
  */
 static void receive_away(int rank, unsigned char *buffers, MPI_Request *requests, int count,
                          int bytes, bool requested, const char *file, double seconds)
@@ -185,7 +186,7 @@ int main(int argc, char **argv)
     MPI_Request *requests = malloc((size_t)count * sizeof *requests);
 
     if (strcmp(mode, "matched") != 0) {
-        /* Establish connections, and test batches, first. */
+        /* First let the ranks connect and test batches. */
         for (int i = 0; i < 3; i++) {
             if (rank == 0) {
                 send_burst(buffers, requests, 1, bytes, 0);

@@ -1,31 +1,31 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Collectives of many kinds, each byte checked. Usage: bcasts WHAT [COUNT]
+ * Run collectives of many kinds, and check every byte. Usage: bcasts WHAT [COUNT]
  *
- *   sizes     all roots, contiguous or with gaps, up to more than a frame
- *   long [N]  Bcasts longer than what is multicast. Up to N bytes [all], members receive the root's
+ *   sizes     Bcasts from all roots, contiguous or with gaps, up to more than a frame
+ *   long [N]  Bcasts above the limit of multicast. Up to N bytes [all], members receive the root's
  *             data with another datatype, which Open MPI's own algorithms split differently
- *   scatters  all roots and shapes, longer than what is multicast; also Allgathers
+ *   scatters  Scatters from all roots in all shapes, above the limit of multicast; also Allgathers
  *   loop      COUNT Bcasts of 64 bytes from one root, then from each root in turn
- *   types     reductions of all types and operations, in place or not; also user-defined ones
+ *   types     reductions with all types and operations, in place or not; also user-defined ones
  *   handles   reductions with operations and types whose handles differ between ranks
- *   sums      COUNT Allreduces, nothing else
- *   barriers  COUNT Barriers, nothing else
- *   shares    COUNT Reduce_scatters of both kinds, nothing else
- *   parts COUNT BYTES   COUNT Scatters of this many bytes to each rank, nothing else
- *   wholes COUNT BYTES  COUNT Allgathers of this many bytes of each rank, nothing else
- *   late [N]  a rank enters seconds after the others; then another root computes; Bcasts of N bytes
- *             [1000]
+ *   sums      only COUNT Allreduces
+ *   barriers  only COUNT Barriers
+ *   shares    only COUNT Reduce_scatters of both kinds
+ *   parts COUNT BYTES   only COUNT Scatters of this many bytes to each rank
+ *   wholes COUNT BYTES  only COUNT Allgathers of this many bytes from each rank
+ *   late [N]  Bcasts of N bytes [1000]: a rank enters seconds after the others; then another root
+ *             computes first
  *   dups      COUNT communicators: dup, split, all three calls, free
- *   ten       ten communicators at once, in turn
+ *   ten       ten communicators at the same time, used in turn
  *   last      the last call before MPI_Finalize is a collective
- *   ends      the last call before MPI_Finalize is a Bcast of rank 0
+ *   ends      the last call before MPI_Finalize is a Bcast from rank 0
  *   steady FILE BYTES  Bcasts until FILE exists
  *   endless [N] endless Bcasts of N bytes [100]
- *   away FILE many Bcasts, then the root stays outside of MPI until the last member, which has
- *             received all of them, creates FILE
- *   truncates N  the root sends N bytes, and the others receive half of them: MPI_ERR_TRUNCATE
+ *   away FILE many Bcasts, then the root stays outside MPI until the last member has received them
+ *             all and creates FILE
+ *   truncates N  the root sends N bytes, and the others expect half as many: MPI_ERR_TRUNCATE
  */
 #include "bcasts.h"
 
@@ -37,9 +37,9 @@
 #include <unistd.h>
 
 #define BYTES_MAX (5 << 20)
-#define SCATTERED_BYTES_MOST 1468 /* by multicast */
+#define SCATTERED_BYTES_MOST 1468 /* limit of multicast */
 #define GATHERED_BYTES_MOST 8192
-#define WARM_UP 16 /* calls, after which a communicator uses multicast */
+#define WARM_UP 16 /* calls before a communicator uses multicast */
 
 int rank, ranks;
 static int number, part_bytes; /* from the command line, or defaults */
@@ -57,7 +57,7 @@ static unsigned char byte_of(unsigned salt, int i)
     return (unsigned char)(salt * 31u + (unsigned)i * 7u + ((unsigned)i >> 8));
 }
 
-/** Broadcast bytes that depend on the salt; check them, and the byte after the buffer. */
+/** Broadcast bytes generated from the salt; check them, and the byte after the buffer. */
 static void bcast(MPI_Comm comm, int root, int bytes, unsigned salt)
 {
     static unsigned char buffer[BYTES_MAX + 8];
@@ -93,7 +93,7 @@ static void sum(MPI_Comm comm, unsigned salt)
     }
 }
 
-/** Check by the common clock of the hosts that no rank leaves before all have entered. */
+/** Check, by the clock that all hosts share, that no rank leaves before all have entered. */
 static void barrier(MPI_Comm comm)
 {
     struct timespec time;
@@ -143,7 +143,7 @@ static void bcast_vector(int root, int count, unsigned salt)
         }
     }
     MPI_Type_free(&type);
-    /* The others receive the same data with another datatype. */
+    /* The other ranks receive the data with another datatype. */
     if (number != 0 && 2 * count * (int)sizeof(int) > number) {
         /* han of 5.0 fails here, over btl/tcp too */
     } else if (rank == root) {
@@ -183,7 +183,7 @@ static void sizes(void)
     }
 }
 
-/** Broadcast each size from all roots in turn, then several times from one root. */
+/** Broadcast a message of each size from all roots in turn, then several times from one root. */
 static void long_ones(void)
 {
     static const int some[] = {1500,    2000,    2841,    4096,    8192,          16384,
@@ -206,7 +206,7 @@ static void long_ones(void)
     }
 }
 
-/** Variants of Scatters, as bits. */
+/** Bits that select variants of Scatter. */
 enum { ROOT_HAS_GAPS = 1, OTHERS_HAVE_GAPS = 2, IN_PLACE = 4, SHAPES = 8 };
 
 /** Create and commit a vector of `count` ints. */
@@ -253,7 +253,7 @@ static void scatter(MPI_Comm comm, int root, int count, unsigned shape, unsigned
     free(to);
 }
 
-/** Allgather `count` ints of each rank; check as scatter(). */
+/** Allgather `count` ints from each rank; check the result as in scatter(). */
 static void allgather(MPI_Comm comm, int count, unsigned shape, unsigned salt)
 {
     const int from_stride = (shape & ROOT_HAS_GAPS) != 0 ? 2 : 1;
@@ -316,7 +316,7 @@ static void scatters(void)
     }
 }
 
-/** Scatter or allgather bytes, nothing else. The whole differs between calls. */
+/** Only scatter or allgather bytes; they differ from call to call. */
 static void spread(bool gathers)
 {
     const int whole_bytes = ranks * part_bytes, at = rank * part_bytes;
@@ -357,7 +357,7 @@ static void wholes(void)
     spread(true);
 }
 
-/** Alternate between both kinds of Reduce_scatter. */
+/** Alternate between the two kinds of Reduce_scatter. */
 static void shares(void)
 {
     int ones[RANKS_MAX], in[RANKS_MAX], out = -1;
@@ -403,7 +403,7 @@ static void late(void)
     }
     if (rank == 2) {
         bcast(MPI_COMM_WORLD, 2, number / 10, 1);
-        sleep(3); /* outside of MPI: losses must be repaired nevertheless */
+        sleep(3); /* outside MPI: losses must still be repaired */
     } else {
         bcast(MPI_COMM_WORLD, 2, number / 10, 1);
     }

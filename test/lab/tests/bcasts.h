@@ -10,9 +10,9 @@
 extern int rank, ranks;
 
 void fail(const char *what, int at);
-/** Call collectives until the communicator uses multicast. */
+/** Call enough collectives for the communicator to use multicast. */
 void warm_up(void);
-/** bcasts types, bcasts handles */
+/** Run "bcasts types" and "bcasts handles". */
 void types(void);
 void handles(void);
 

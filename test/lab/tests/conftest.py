@@ -24,20 +24,20 @@ ROOT = HERE.parents[2]
 ETHERTYPE = 0x88B5
 RAWE = ("--mca", "btl", "rawe,self")
 STATS = ("--mca", "btl_rawe_stats", "1")
-# Groups of rawe-verify that fail in Open MPI over any BTL: 4.1 cannot spawn over several hosts
-# ("PML modex not found"), and PRRTE of 5.0.7 sometimes corrupts its memory when jobs connect ("PMIX
-# ERROR ... pmix_server_dyn.c", then "double free" of prterun).
+# Groups of rawe-verify that fail in Open MPI with any BTL: 4.1 cannot spawn on several hosts ("PML
+# modex not found"), and the PRRTE of 5.0.7 sometimes corrupts its memory when jobs connect ("PMIX
+# ERROR ... pmix_server_dyn.c", then a "double free" in prterun).
 BEYOND_OPEN_MPI = "spawn" if launch.open_mpi()[0] < 5 else "spawn,connect"
-HANG_SECONDS = 300  # ten times the longest test, unless the machine is very busy
+HANG_SECONDS = 300  # ten times the duration of the longest test on an idle machine
 
 
 def thorough(*values):
-    """Return values of a parametrized test that --brief leaves out."""
+    """Mark values of a parametrized test so that --brief omits them; return them."""
     return pytest.param(*values, marks=pytest.mark.thorough)
 
 
 def pytest_addoption(parser):
-    """The options that test/run passes on."""
+    """Add the options that test/run passes on."""
     parser.addoption("--build", default=str(HERE.parents[2] / "build"), help="build directory")
     parser.addoption("--instrumented", help="build directory of a component with a sanitizer")
     parser.addoption("--long", action="store_true", help="also long tests")
@@ -69,7 +69,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture
 def make_lab(request):
-    """A function that brings up a lab; the lab is removed after the test."""
+    """A function that brings up a lab, which is removed after the test."""
     labs = []
 
     def make(**options):
@@ -144,18 +144,18 @@ def wait_until(condition, what):
 
 
 def show(result):
-    """Return the output of a run of mpirun for the message of an assertion."""
+    """Return the output of a run of mpirun, for use as an assertion's message."""
     return f"status {result.returncode}\n{result.output[-4000:]}\n{result.errors[-4000:]}"
 
 
 def assert_clean_end(result):
-    """The run ended by itself, before its timeout, and left no processes behind."""
+    """Assert that the run ended by itself, before its timeout, and left no processes behind."""
     assert not result.timed_out, f"hung\n{show(result)}"
     assert not result.leftover, f"processes {result.leftover} stayed\n{show(result)}"
 
 
 def assert_success(result):
-    """The run succeeded, and left no processes behind."""
+    """Assert that the run succeeded and left no processes behind."""
     assert_clean_end(result)
     assert result.returncode == 0, show(result)
 
@@ -187,16 +187,16 @@ def reports(result):
 
 
 def counted(result, *names):
-    """Return the sum of some counters over all ranks and interfaces."""
+    """Return the sum of these counters over all ranks and interfaces."""
     every = reports(result).values()
     assert every, f"no report\n{show(result)}"
     return sum(counters.get(name, 0) for counters in every for name in names)
 
 
 def until_told(attempt, tries=4):
-    """Repeat an attempt until its result has a help message of rawe; return that result.
+    """Repeat an attempt until its result contains a help message of rawe; return that result.
 
-    Open MPI 4.1.4 sometimes loses the help message of a rank, of btl/tcp too: mpirun prints "Data
+    Open MPI 4.1.4 sometimes loses a rank's help message, with btl/tcp too: mpirun prints "Data
     unpack ... show_help.c", or nothing.
     """
     for _ in range(tries):
@@ -225,7 +225,7 @@ def help_messages(result):
 
 
 def assert_one_message(result, *words):
-    """Exactly one message of the rawe BTL was shown, and it contains all the words."""
+    """Assert that exactly one message of the rawe BTL was shown, and that it has all the words."""
     messages = help_messages(result)
     assert len(messages) == 1, f"{len(messages)} messages of the rawe BTL\n{show(result)}"
     for word in words:
@@ -236,19 +236,19 @@ def assert_one_message(result, *words):
 
 
 def assert_failure(result):
-    """The job failed by itself, before its timeout, and left no processes behind."""
+    """Assert that the job failed by itself, before its timeout, and left no processes behind."""
     assert_clean_end(result)
     assert result.returncode != 0, show(result)
 
 
-# The start of a program that makes frames, which receivers drop if a checksum is wrong.
+# The start of a program that makes frames; receivers drop those with a wrong checksum.
 SEAL = f"""
 import sys
 sys.path.insert(0, {str(HERE.parent)!r})
 from rawelab.capture import crc32c, seal
 """
-# The start of a program that runs on a host as root: `frame` is a frame that the job sent from this
-# host, `ours` a packet socket.
+# The start of a program that runs on a host as root: `frame` is a frame that the job has sent from
+# this host, and `ours` is a packet socket.
 HEAR = """
 import os, signal, socket, struct, sys
 ours = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
@@ -284,11 +284,11 @@ class Job:
                 self._news.notify_all()
 
     def said(self):
-        """Return the output of the job so far, for the message of an assertion."""
+        """Return the job's output so far, for use as an assertion's message."""
         return "".join(self.output + self.errors)
 
     def told_pids(self):
-        """Return the process ids that its ranks have printed."""
+        """Return the process ids that the job's ranks have printed."""
         found = re.findall(r"rank (\d+) pid (\d+)", "".join(self.output))
         return {int(rank): int(pid) for rank, pid in found}
 
@@ -307,7 +307,7 @@ class Job:
                 self._news.wait(min(left, 0.5))
 
     def finish(self, timeout=HANG_SECONDS):
-        """Wait for the end of mpirun, and kill it after `timeout`; return its MpiResult."""
+        """Wait until mpirun ends, or kill it after `timeout`; return its MpiResult."""
         timed_out = False
         try:
             self.process.wait(timeout)
@@ -333,7 +333,7 @@ class EndlessJob(Job):
         self.pids = self.told_pids()
 
     def end(self):
-        """Wait for the failure of the job; return its MpiResult. Nothing may be left over."""
+        """Wait until the job fails, leaving nothing behind; return its MpiResult."""
         result = self.finish()
         assert_failure(result)
         shared = [file.name for file in Path("/dev/shm").iterdir() if self.lab.name in file.name]
@@ -353,7 +353,7 @@ class UntilJob(Job):
         self.wait_for("works", ranks)
 
     def end(self):
-        """End it; it must succeed. Return its MpiResult."""
+        """End the job, which must succeed; return its MpiResult."""
         self.end_file.touch()
         result = self.finish()
         assert_success(result)
@@ -367,7 +367,7 @@ COMPONENT_SOURCES = ROOT / "opal/mca/btl/rawe"
 
 
 def as_user(user, *groups):
-    """Return the command by which root becomes a user with these groups, the first its primary."""
+    """Return a command with which root becomes this user, with these groups (the first primary)."""
     others = f"--groups={','.join(map(str, groups[1:]))}" if groups[1:] else "--clear-groups"
     return ("setpriv", f"--reuid={user}", f"--regid={groups[0]}", others, "--inh-caps=-all")
 
@@ -377,7 +377,7 @@ USER = as_user(NOBODY, NOBODY)
 
 @contextmanager
 def public_place(build, verify):
-    """A directory that every user can read, with components, program and a temporary directory."""
+    """A directory readable by every user, with components, program and a temporary directory."""
     directory = Path(tempfile.mkdtemp(prefix="rawe-place-", dir="/tmp"))
     try:
         for libs in (launch.COMPONENT, launch.COLLECTIVES):
@@ -403,7 +403,7 @@ def put_program(place, program):
 
 
 def give_capability(program):
-    """Let the group of nobody run a program with CAP_NET_RAW, as described in doc/security.md."""
+    """Let nobody's group run a program with CAP_NET_RAW, as described in doc/security.md."""
     shutil.chown(program, "root", NOBODY)
     program.chmod(0o750)
     done = subprocess.run(["setcap", "cap_net_raw=ep", program], check=False)
@@ -423,13 +423,13 @@ def build_helper(directory, *more):
 
 
 def variables(place, **others):
-    """Return the environment of a user's job, which writes only below the public directory."""
+    """Return the environment of a user's job, which writes only inside the public directory."""
     names = ("HOME", "TMPDIR", "OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base")
     return {**{name: str(place / "tmp") for name in names}, **others}
 
 
 def run_as_user(lab, place, *starter, user=USER, **others):
-    """Run two ranks of one host, which communicate over lo."""
+    """Run two ranks on one host, which communicate over lo."""
     program = [place / "rawe-verify", "--quick", "--scale", "0.1", "--only", "pt2pt"]
     return lab.mpirun(
         ["-np", 2, *RAWE, *starter, *program],

@@ -6,12 +6,13 @@
  *   rounds N [SALT]     N rounds around a ring, -1: endless; contents depend on SALT
  *   until FILE          rounds until rank 0 sees FILE
  *   abort               after 50 rounds, the last rank calls MPI_Abort(7)
- *   bursts COUNT BYTES WINDOW   ranks r and r + n/2 send each other COUNT / n messages, a window of them
- *                       at a time
- *   contacts FILE RANK  rank 0 sends a long message to each other rank in turn, and receives it back:
- *                       their first contact. Before RANK it prints so, and waits for FILE
+ *   bursts COUNT BYTES WINDOW   ranks r and r + n/2 send each other COUNT / n messages, WINDOW at a
+ *                       time
+ *   contacts FILE RANK  rank 0 makes first contact with each other rank in turn: it sends a long
+ *                       message and receives it back. Before RANK, it prints a line, awaits FILE
  *   survivors FILE RANK...   once FILE exists, the named ranks kill themselves; the others exchange
- *                       200 rounds, print so, and end without MPI_Finalize. Needs --enable-recovery
+ *                       200 rounds, print a line, and exit without MPI_Finalize (this needs
+ *                       --enable-recovery)
  */
 #include <mpi.h>
 #include <signal.h>
@@ -53,7 +54,7 @@ static void await(const char *file)
     }
 }
 
-/** Send a block to the next rank of a ring of `size` ranks, and check that of the previous one. */
+/** Send a block to the next of `size` ranks in a ring, and check the block of the previous one. */
 static void pass_block(const int *ring, int size, int place, int bytes, long salt)
 {
     static unsigned char out[BLOCK_BYTES], in[BLOCK_BYTES];
@@ -69,7 +70,7 @@ static void pass_block(const int *ring, int size, int place, int bytes, long sal
     }
 }
 
-/** Returns true if rank 0 sees the file; the same on all ranks. */
+/** Returns true on all ranks if rank 0 sees the file. */
 static int is_there(const char *file)
 {
     int there = rank == 0 && access(file, F_OK) == 0;
@@ -78,7 +79,7 @@ static int is_there(const char *file)
     return there;
 }
 
-/** Run rounds; `file` ends them, and `abort_at` aborts in this round. */
+/** Run rounds until `file` exists, or abort in round `abort_at`. */
 static void run_rounds(const int *all, long rounds, long salt, const char *file, long abort_at)
 {
     for (long round = 0; round != rounds; round++) {
@@ -95,7 +96,7 @@ static void run_rounds(const int *all, long rounds, long salt, const char *file,
     }
 }
 
-/** Fill a message of which each eight bytes differ from all others that the sender sends. */
+/** Fill a message with 8-byte words, each different from all others that this sender sends. */
 static void fill(unsigned char *data, int bytes, int source, long number)
 {
     for (int at = 0; at < bytes; at += 8) {
@@ -139,7 +140,7 @@ static void run_bursts(long messages, int bytes, int window)
     free(requests);
 }
 
-/** Exchange a long message with rank 0, whose bytes the other rank increments. */
+/** Send a long message from rank 0 to another rank, which returns it with each byte incremented. */
 static void run_contacts(const char *file, int before)
 {
     static unsigned char data[LONG_BYTES];
@@ -193,7 +194,7 @@ static _Noreturn void run_survivors(const int *all, const char *file, char **dyi
         survivors += !one_dies;
     }
     pass_both(all, ranks, rank, 0);
-    /* Connect the survivors now, so that no two of them make first contact after the deaths. */
+    /* Connect the survivors now, so that no two make first contact after ranks have died. */
     if (!dies) {
         pass_both(ring, survivors, place, 1);
     }

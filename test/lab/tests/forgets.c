@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A library to preload: hides the data that rank $FORGOTTEN has published for rawe, as if the
- * runtime answered too late.
+ * A preloaded library that hides the data that rank $FORGOTTEN has published for rawe, as if the
+ * runtime's answer came too late.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -13,7 +13,7 @@
 
 #define PMIX_ERROR (-1)
 
-#define RANK_OFFSET 256 /* in pmix_proc_t */
+#define RANK_OFFSET 256 /* of the rank in pmix_proc_t */
 
 typedef int get_fn(const char *proc, const char *key, const void *info, size_t count, void *answer,
                    void *context);

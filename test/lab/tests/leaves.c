@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * leaves: processes finalize with unmatched messages and freed requests.
+ * leaves: processes call MPI_Finalize with unmatched messages and freed requests.
  *
  * leaves COUNT BYTES [PAUSE_MS [receives] [window] [when FILE]]
  *
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/** Return the index of `word` among the arguments after the numbers; 0 if there is none. */
+/** Return the index of `word` among the arguments after the numbers, or 0 if it is absent. */
 static int named(int argc, char **argv, const char *word)
 {
     for (int i = 4; i < argc; i++) {
@@ -41,7 +41,7 @@ static void leave_receives(int count, int size)
 static void leave_window(const unsigned char *buffer, int bytes, int rank, int size)
 {
     MPI_Win window;
-    /* Not allocated by Open MPI, which would free it in MPI_Finalize while puts are in flight. */
+    /* Open MPI would free a window of its own in MPI_Finalize while puts are still in flight. */
     void *memory = malloc((size_t)bytes + 1);
 
     MPI_Win_create(memory, bytes + 1, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);

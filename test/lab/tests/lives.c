@@ -1,12 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * lives: a process uses Open MPI several times, in successive MPI sessions. In each session,
- * messages of several sizes are sent around a ring.
+ * lives: each process uses Open MPI several times, in successive MPI sessions. In each session, the
+ * ranks send messages of several sizes around a ring.
  *
- * Usage: lives TIMES [BCASTS FILE]. Then BCASTS Bcasts from all roots in turn follow. Each rank
- * prints "waits". Once FILE exists, BCASTS more follow, and one from rank 0 as the last call of the
- * session. Each rank prints "lived" at the end.
+ * Usage: lives TIMES [BCASTS FILE]. With BCASTS, that many Bcasts from all roots in turn follow;
+ * then each rank prints "waits". Once FILE exists, BCASTS more follow, and one from rank 0 as the
+ * last call of the session. Each rank prints "lived" at the end.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ static void bcast(MPI_Comm comm, int root, int value)
     check(received == value, "a Bcast is wrong");
 }
 
-/** Broadcast; no Barrier follows the last Bcast. */
+/** Broadcast, with no Barrier after the last Bcast. */
 static void bcasts(MPI_Comm comm, int count, const char *file)
 {
     int size;

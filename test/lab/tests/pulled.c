@@ -1,15 +1,15 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * An MPI program for hosts whose cables are pulled: rank r and rank r + n/2 exchange messages of
- * all sizes, and check every byte.
+ * An MPI program for hosts whose cables are pulled: ranks r and r + n/2 exchange messages of many
+ * sizes, and check every byte.
  *
- * pulled FILE            until rank 0 sees this file, then ends regularly
- * pulled FILE BYTES      with messages of this length only
+ * pulled FILE            exchange until rank 0 sees this file, then end normally
+ * pulled FILE BYTES      use messages of this length only
  *
- * Every tenth of a second, rank 0 prints "rounds N begun T": no rank started the last of N
- * completed rounds before T, by the monotonic clock. At the end it prints the duration of its
- * longest round.
+ * Every tenth of a second, rank 0 prints "rounds N begun T": N rounds are complete, and no rank
+ * started the last of them before T on the monotonic clock. At the end, rank 0 prints the duration
+ * of its longest round.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -21,12 +21,12 @@
 #define MESSAGES 8
 #define SAY_S 0.1
 
-/** From less than a frame to a message that is PUT in several pieces. */
+/** Message sizes, from less than a frame to a message that is PUT in several pieces. */
 static const int lengths[MESSAGES] = {1, 200, 1400, 5000, 40000, 66000, 700000, 9000000};
 
 static unsigned char *out[MESSAGES], *in[MESSAGES];
 
-/** Return byte `i` of a message, which depends on sender, round and place. */
+/** Return byte `i` of a message, computed from sender, round and offset. */
 static unsigned char byte_of(int rank, long round, int message, int i)
 {
     return (unsigned char)(i * 31 + i / 4096 + rank * 7 + message * 13 + (int)round * 101);
@@ -50,7 +50,7 @@ static void check(const unsigned char *data, int rank, long round, int message, 
     }
 }
 
-/** Exchange all messages with the partner. Returns the duration. */
+/** Exchange one round of messages with the partner. Returns its duration in seconds. */
 static double exchange(int rank, int partner, long round, const int *bytes)
 {
     MPI_Request requests[2 * MESSAGES];
@@ -104,7 +104,7 @@ int main(int argc, char **argv)
         if (round != 0 && took > longest) {
             longest = took;
         }
-        /* The Allreduce separates the rounds: all ranks end this one before any starts the next. */
+        /* The Allreduce separates rounds: all ranks end this round before any starts the next. */
         const double ended = now();
         done = rank == 0 && access(argv[1], F_OK) == 0;
         MPI_Allreduce(MPI_IN_PLACE, &done, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * bcasts types: reductions of all types and operations, compared with reducing in order of ranks.
- * bcasts handles: reductions whose handles differ between ranks, although they mean the same.
+ * bcasts types: reductions with all types and operations, compared with a reduction in rank order.
+ * bcasts handles: reductions with handles that differ between ranks but are equivalent.
  */
 #include "bcasts.h"
 
@@ -14,8 +14,8 @@
 static bool alone; /* each rank has its own host */
 
 /**
- * Return real number `i`. Sums and products need rounding, which reveals their order. Where hosts
- * have several ranks, the order is not that of the ranks, so sums and products must be exact.
+ * Return real number `i`. Sums and products are rounded, which reveals the order of the operations.
+ * If hosts have several ranks, this is not the rank order, so sums and products must be exact.
  */
 static double real(int i)
 {
@@ -27,7 +27,7 @@ static double imaginary(void)
     return alone ? 2 : 0;
 }
 
-/* The types of MPI, each with the value of element i, where i is 0 to 7. */
+/* The MPI types, each with the value of element i, where i is 0 to 7. */
 #define TYPES(TYPE, PAIR)                                                           \
     TYPE(MPI_CHAR, char, i)                                                         \
     TYPE(MPI_SIGNED_CHAR, signed char, i)                                           \
@@ -74,13 +74,13 @@ static double imaginary(void)
     PAIR(MPI_LONG_DOUBLE_INT, long double)
 
 #define VALUE_BYTES_MAX 32
-#define COUNT_MAX 8 /* elements of the longest type that are multicast */
+#define COUNT_MAX 8 /* the most elements of the longest type that are multicast */
 
 #define NUMBER(mpi, c, value) NUMBER_##mpi,
 #define NUMBER_PAIR(mpi, c) NUMBER_##mpi,
 enum { TYPES(NUMBER, NUMBER_PAIR) NUMBERS };
 
-/** Write the elements that a rank contributes. */
+/** Write the elements that this rank contributes. */
 static void put(void *to, int type, int count, int from)
 {
     memset(to, 0, (size_t)count * VALUE_BYTES_MAX);
@@ -120,7 +120,7 @@ struct reduction {
     bool in_place;
 };
 
-/** Reduce the contributions of the first `members` ranks in their order. */
+/** Reduce the contributions of the first `members` ranks in rank order. */
 static void put_reduced(elements_t *to, const struct reduction *what, int count, int members)
 {
     elements_t one;
@@ -132,7 +132,7 @@ static void put_reduced(elements_t *to, const struct reduction *what, int count,
     }
 }
 
-/** Compare all bits of `count` elements with those of `wanted` from number `from` on. */
+/** Compare all bits of `count` elements with those of `wanted`, starting at element `from`. */
 static void compare(const struct reduction *what, elements_t *wanted, int from, elements_t *got,
                     int count, const char *call)
 {
@@ -145,7 +145,7 @@ static void compare(const struct reduction *what, elements_t *wanted, int from, 
              &bytes[0], MPI_COMM_WORLD);
     MPI_Pack(got, count, what->type, packed[1], sizeof packed[1], &bytes[1], MPI_COMM_WORLD);
     for (int i = 10; what->type == MPI_C_LONG_DOUBLE_COMPLEX && i < bytes[0]; i += 16) {
-        memset(packed[0] + i, 0, 6); /* of 16 bytes the value has 10 */
+        memset(packed[0] + i, 0, 6); /* the value has 10 of the 16 bytes */
         memset(packed[1] + i, 0, 6);
     }
     if ((bytes[0] == 0 && count != 0) || memcmp(packed[0], packed[1], (size_t)bytes[0]) != 0) {
@@ -153,7 +153,7 @@ static void compare(const struct reduction *what, elements_t *wanted, int from, 
     }
 }
 
-/** Write this rank's contribution, to the result buffer as well if in place. Returns the input. */
+/** Write this rank's contribution; if in place, also to the result buffer. Returns the input. */
 static const void *contribute(const struct reduction *what, int count, elements_t *mine,
                               elements_t *got)
 {
@@ -181,7 +181,7 @@ static void reduce_scatters(const struct reduction *what)
     compare(what, &wanted, rank, &got, 1, "Reduce_scatter_block of type");
 }
 
-/** Reduce by all calls, and compare with a reduction in the order of the ranks. */
+/** Reduce with each kind of call, and compare with a reduction in rank order. */
 static void reduce_type(int index, MPI_Datatype type, MPI_Op op, int count, bool in_place)
 {
     const struct reduction what = {index, type, op, count, in_place};
@@ -206,7 +206,7 @@ static bool each_has_a_host(void)
     return most == 1;
 }
 
-/** Check that rounded sums have the same bits on all ranks, each time. */
+/** Check that rounded sums are identical on all ranks and in every repetition. */
 static void same_bits(void)
 {
     double mine[COUNT_MAX], sums[2][COUNT_MAX], first[COUNT_MAX];
@@ -312,9 +312,9 @@ static void assert_sums(const int *sums, int count, int first, const char *call)
 }
 
 /**
- * Reduce with handles that differ: odd ranks use a type of the same signature, and an operation
- * that is not declared commutative. Open MPI's components support the latter only in Allreduce, and
- * not with eight ranks.
+ * Reduce with handles that differ between ranks: odd ranks use another type of the same signature,
+ * and an operation that is not declared commutative. Open MPI's components support such operations
+ * only in Allreduce, and not with eight ranks.
  */
 void handles(void)
 {

@@ -1,18 +1,17 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * An MPI program that continues without failed processes (ULFM). It needs mpirun's --with-ft.
+ * An MPI program that continues without failed processes (ULFM); needs mpirun --with-ft.
  *
  * shrinks busy   all ranks reduce repeatedly, until one of them is lost
- * shrinks idle   each rank waits for a message of the next one, which never arrives
+ * shrinks idle   each rank waits for a message from the next, which never arrives
  * shrinks apart FILE   as idle, but the first rank's timeout never expires, so it learns of the
- * loss
- *                from the others, and the last rank's timeout is 30 times theirs. When the others
- *                have continued, they stay outside of MPI until the last one has, too, and has
- *                created FILE, which all must see
+ *                loss from the others, and the last rank's timeout is 30 times theirs. When the
+ *                others have continued, they stay outside MPI until the last rank has continued,
+ *                too, and has created FILE, which all must see
  *
- * Each rank prints that it works, and after a loss, the error class. It then revokes the
- * communicator, shrinks it, exchanges some rounds with the survivors, prints that, and ends.
+ * Each rank prints that it is working, and after a loss, the error class. It then revokes and
+ * shrinks the communicator, exchanges some rounds with the survivors, prints a line, and ends.
  */
 #include <mpi.h>
 #include <mpi-ext.h>
@@ -57,7 +56,7 @@ static int exchange(MPI_Comm comm, int round)
     return MPI_SUCCESS;
 }
 
-/** Wait for the file, which the last rank creates when it has continued alone. */
+/** Wait for the file that the last rank creates once it has continued alone. */
 static void wait_apart(const char *file, int last)
 {
     if (last) {
@@ -69,7 +68,7 @@ static void wait_apart(const char *file, int last)
     }
 }
 
-/** Communicate until a process is lost. Returns the error code. */
+/** Communicate until a process is lost. Returns the error code of the failed call. */
 static int work(MPI_Comm comm, int idle, int rank, int size)
 {
     int status = MPI_SUCCESS;
@@ -103,7 +102,7 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
-    /* Connect all pairs: 5.0.7 cannot reach a failed peer for the first time while revoking. */
+    /* Connect all pairs: during a revoke, 5.0.7 cannot make first contact with a failed peer. */
     int *numbers = calloc(2 * (size_t)size, sizeof *numbers);
     check(numbers != NULL && exchange(comm, 0) == MPI_SUCCESS &&
               MPI_Alltoall(numbers, 1, MPI_INT, numbers + size, 1, MPI_INT, comm) == MPI_SUCCESS,

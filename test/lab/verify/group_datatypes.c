@@ -1,16 +1,16 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Group datatypes: data with holes, sent as or received into plain bytes or holes, so that rawe
+ * Group datatypes: data with holes or plain bytes, received into holes or plain bytes, so that rawe
  * packs each message in pieces.
  *
- * Each layout is described twice, independently: as an MPI datatype, and as the list of byte
- * displacements in the order of packing. The expected buffer is computed from the list, with
- * poison wherever no displacement points, so a written hole is a failure.
+ * Each layout is described twice, independently: as an MPI datatype, and as a list of byte
+ * displacements in packing order. The expected buffer is computed from the list and has poison in
+ * all other places, so that a write to a hole is a failure.
  *
- * Basic types of both sides need not agree (ints arrive as bytes), because Open MPI does not
- * convert them between hosts of the same architecture. So all ways of cutting a message meet all
- * holes.
+ * The basic types of sender and receiver need not agree (ints arrive as bytes), because Open MPI
+ * does not convert data between hosts of the same architecture. Each way of cutting a message is
+ * therefore tested with all layouts of holes.
  */
 #include "verify.h"
 
@@ -23,7 +23,7 @@ struct layout {
     MPI_Datatype type;
     size_t size;       /* bytes of data of one element */
     ptrdiff_t extent;  /* bytes from one element to the next */
-    ptrdiff_t *places; /* displacement of each data byte in packing order */
+    ptrdiff_t *places; /* displacement of each data byte, in packing order */
     ptrdiff_t lowest, highest;
 };
 
@@ -37,7 +37,7 @@ static void layout_begin(struct layout *layout, const char *name, size_t size, p
     layout->highest = 0;
 }
 
-/* Append a run of len bytes at a displacement. */
+/* Append a run of `len` bytes at a displacement. */
 static void layout_run(struct layout *layout, ptrdiff_t at, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -85,7 +85,7 @@ static void make_indexed(struct layout *layout)
     }
 }
 
-/* An extent smaller than the data's span: consecutive elements interleave. */
+/* The extent is smaller than the span of the data, so consecutive elements interleave. */
 static void make_interleaved(struct layout *layout)
 {
     MPI_Datatype bare;
@@ -99,7 +99,7 @@ static void make_interleaved(struct layout *layout)
     }
 }
 
-/* Data before the address handed over, and a hole at both ends. */
+/* Data before the address passed to MPI, and a hole at each end. */
 static void make_negative(struct layout *layout)
 {
     int lengths[] = {4, 6};
@@ -114,7 +114,7 @@ static void make_negative(struct layout *layout)
     layout_run(layout, 3, 6);
 }
 
-/* A vector of a struct-like type with holes in both. */
+/* A vector of struct-like elements, with holes in the vector and in the elements. */
 static void make_nested(struct layout *layout)
 {
     int lengths[] = {3, 2};
@@ -139,7 +139,7 @@ static void (*const makers[])(struct layout *) = {
     make_vector, make_indexed, make_interleaved, make_negative, make_nested,
 };
 
-/* Return how many bytes before the given address the elements use. */
+/* Return how many bytes before the address passed to MPI the elements occupy. */
 static size_t room_before(const struct layout *layout)
 {
     return (size_t)-layout->lowest;
@@ -151,7 +151,7 @@ static size_t room(const struct layout *layout, size_t count)
     return (size_t)((ptrdiff_t)(count - 1) * layout->extent + layout->highest - layout->lowest);
 }
 
-/* Write the message's bytes to their places in the layout. */
+/* Write the message's bytes to their positions in the layout. */
 static void scatter(const struct layout *layout, size_t count, unsigned char *buffer,
                     struct verify_id id)
 {
@@ -167,7 +167,7 @@ static void scatter(const struct layout *layout, size_t count, unsigned char *bu
     free(packed);
 }
 
-/* Check a receive buffer: the message's bytes in their places, poison everywhere else. */
+/* Check a receive buffer: the message's bytes in position, and poison everywhere else. */
 static void check_scattered(const struct layout *layout, size_t count, struct verify_buffer *buffer,
                             struct verify_id id)
 {
@@ -188,7 +188,7 @@ static struct verify_buffer scattered_buffer(const struct layout *layout, size_t
     return buffer;
 }
 
-/* Check that the status of a typed receive has the number of elements. */
+/* Check that the status of a typed receive reports the number of elements. */
 static void check_count(const MPI_Status *status, const struct layout *layout, size_t count)
 {
     int n;
@@ -255,7 +255,7 @@ void group_datatypes(void)
             size_t count = 1 + totals[i] / layout.size;
 
             if (layout.extent == 1 && count > 4900) {
-                count = 4900; /* elements 5000 apart would overlap */
+                count = 4900; /* with 5000, elements would overlap */
             }
             if (totals[i] <= verify.max_bytes && (!verify.quick || totals[i] <= 70000)) {
                 transfer(&layout, count, i);

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Groups spawn and connect: processes that join later. rawe-verify spawns itself with --child, and
- * two halves of the job connect over a port and part, again and again.
+ * two halves of the job repeatedly connect over a port and disconnect.
  */
 #include "verify.h"
 
@@ -10,18 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* First step number of parents and children, so that both compute the same contents. */
+/* First step number of both parents and children, so that they compute the same contents. */
 #define SPAWN_STEPS 1000000u
 
 static const int inter_sizes[] = {0, 1, 1500, 9000, 70000, 1000000};
 
-/* Return a process's number in contents; those of the `second` side are its rank plus 1000. */
+/* Return the number of a process in contents: its rank, plus 1000 if it is of the `second` side. */
 static int name(bool second, int rank)
 {
     return second ? rank + 1000 : rank;
 }
 
-/* Exchange messages between all processes of one side and all of the other. */
+/* Exchange messages between each process of one side and each of the other. */
 static void talk(MPI_Comm inter, bool second)
 {
     int rank, size, remote;
@@ -122,9 +122,9 @@ static void check_spawned(int code)
 }
 
 /*
- * Place the children of spawn `number` on the host of the last or the first rank in turn. Over any
- * BTL, Debian's Open MPI 4.1 cannot start children on more than one host: they fail in MPI_Init,
- * because the hosts' daemons do not exchange their addresses.
+ * Place the children of spawn `number` on the last rank's host and the first rank's in turn. With
+ * any BTL, Debian's Open MPI 4.1 cannot start children on more than one host: they fail in MPI_Init
+ * because the hosts' daemons do not exchange the children's addresses.
  */
 static MPI_Info placement(int number)
 {
@@ -145,7 +145,7 @@ static MPI_Info placement(int number)
     return info;
 }
 
-/* Spawn children that communicate as the parents do, by one command or by two. */
+/* Spawn children with one command or two; they run the same exchange as their parents. */
 static void spawn(int number, int children, bool multiple)
 {
     char number_text[16], seed_text[32], bytes_text[32], timeout_text[32];
@@ -194,7 +194,7 @@ void group_spawn(void)
 /* Split the job, connect the halves over a port, communicate, and disconnect. */
 static void connect_once(int round)
 {
-    /* The cut moves, and the accepting side alternates. */
+    /* Each round cuts the job at another rank, and the accepting side alternates. */
     int cut = 1 + round % (verify.size - 1);
     bool upper = verify.rank >= cut, accepting = upper == (round % 2 == 0);
     int opener = round % 2 == 0 ? cut : 0; /* rank 0 of the accepting half */

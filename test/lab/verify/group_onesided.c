@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Group onesided: put, get and the accumulates over windows of each kind, synchronized by fences,
- * locks and flushes.
+ * Group onesided: put, get and the accumulate calls on windows of each kind, synchronized by
+ * fences, locks and flushes.
  */
 #include "verify.h"
 
@@ -13,11 +13,11 @@ enum flavour { CREATED, ALLOCATED, DYNAMIC, FLAVOURS };
 
 static const char *const flavour_names[] = {"created", "allocated", "dynamic"};
 
-/* A window with a slot for each origin, and the addresses of its memory on all ranks. */
+/* A window with a slot for each origin, and the addresses of the window's memory on all ranks. */
 struct window {
     MPI_Win win;
     unsigned char *memory;
-    struct verify_buffer buffer; /* of created and dynamic windows, for its guards */
+    struct verify_buffer buffer; /* memory of created and dynamic windows, with guards */
     size_t slot;
     size_t len;
     MPI_Aint *bases; /* displacement of the memory's first byte on each rank */
@@ -67,7 +67,7 @@ static MPI_Aint slot_at(const struct window *window, int rank, int origin)
     return window->bases[rank] + (MPI_Aint)(window->slot * (size_t)origin);
 }
 
-/* Check the slot that an origin has written in this rank's memory. */
+/* Check the slot in this rank's memory that an origin has written. */
 static void check_slot(struct window *window, int origin, size_t len, struct verify_id id)
 {
     struct verify_buffer copy = verify_buffer_new(window->slot);
@@ -77,7 +77,7 @@ static void check_slot(struct window *window, int origin, size_t len, struct ver
     verify_buffer_free(&copy);
 }
 
-/* Wait for all ranks, and make this rank's own memory readable. */
+/* Wait for all ranks, and synchronize this rank's memory with its window. */
 static void everybody_unlocked(struct window *window)
 {
     MPI_Barrier(verify.comm);
@@ -129,7 +129,7 @@ static void fenced(struct window *window, size_t len)
     free(back);
 }
 
-/* Lock one rank after the other; flushed puts must be visible to a get in the same epoch. */
+/* Lock one rank at a time; a get in the same epoch must see puts that were flushed. */
 static void locked(struct window *window, size_t len, bool all_at_once)
 {
     int count = (int)len;
@@ -148,7 +148,7 @@ static void locked(struct window *window, size_t len, bool all_at_once)
             MPI_Win_lock(k % 2 ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED, rank, 0, window->win);
         }
         MPI_Put(out.data, count, MPI_BYTE, rank, at, count, MPI_BYTE, window->win);
-        /* In all releases, flush_all of osc/rdma omits accesses under locks of single ranks. */
+        /* In all releases, osc/rdma's flush_all omits accesses under a lock of a single rank. */
         if (k % 2 == 0 || !all_at_once) {
             MPI_Win_flush(rank, window->win);
         } else {
@@ -174,7 +174,7 @@ static void locked(struct window *window, size_t len, bool all_at_once)
     MPI_Barrier(verify.comm);
 }
 
-/* Put with a target type that has gaps, which must not change. */
+/* Put with a target type that has gaps; the bytes in the gaps must not change. */
 static void spread(struct window *window)
 {
     int to = (verify.rank + 1) % verify.size, from = (verify.rank + verify.size - 1) % verify.size;
@@ -248,7 +248,7 @@ static void accumulated(struct window *window)
     MPI_Barrier(verify.comm);
 }
 
-/* Increment counters on rank 0 by fetch_and_op and get_accumulate. */
+/* Increment counters on rank 0 with fetch_and_op and get_accumulate. */
 static void counted(struct window *window, int rounds)
 {
     int64_t *counters = (int64_t *)window->memory;
@@ -275,12 +275,12 @@ static void counted(struct window *window, int rounds)
         verify_equal(counters[0], n, "counter after fetch_and_op");
         verify_equal(counters[1], n, "counter after get_accumulate");
     }
-    /* All fetched values differ: they are 0 to n - 1, twice. */
+    /* The values fetched from each counter are all different: 0 to n - 1. */
     MPI_Allreduce(&sum, &total, 1, MPI_INT64_T, MPI_SUM, verify.comm);
     verify_equal(total, n * (n - 1), "sum of all values fetched");
 }
 
-/* Start many small puts to all ranks, each to its own place, and complete them by one flush. */
+/* Start many small puts to all ranks, each to its own slot, and complete them with one flush. */
 static void many_small(struct window *window)
 {
     size_t pieces = window->slot / 8;
@@ -361,7 +361,7 @@ const char *group_onesided_unfit(void)
 
 /*
  * Returns true if dynamic windows hang: in 4.1.2 to 4.1.4, except with osc/pt2pt, a rank that looks
- * up memory of a dynamic window waits for a lock that it holds itself.
+ * up a dynamic window's memory waits for a lock that it already holds.
  */
 static bool dynamic_hangs(void)
 {

@@ -1,11 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Groups pt2pt, large and outstanding: messages of all sizes between all pairs of ranks, and many
- * requests at once, completed together, by testing, and in reverse.
+ * Groups pt2pt, large and outstanding: messages of many sizes between all pairs of ranks, and many
+ * simultaneous requests, completed together, by testing, and in reverse order.
  *
- * Groups order and unexpected: messages of a sender match in the order of sending, whatever their
- * sizes; messages stay in their communicator; thousands of messages wait for their receives.
+ * Groups order and unexpected: a sender's messages match in the order in which they were sent,
+ * whatever their sizes; messages stay in their communicator; thousands of messages arrive before
+ * their receives are posted.
  */
 #include "verify.h"
 
@@ -14,7 +15,7 @@
 /* The ways to send and receive a message. */
 enum { IRECV_SEND, ISEND_RECV, SENDRECV, BOTH_TESTED, WAYS };
 
-/* Wait by testing, which calls the library's progress repeatedly. */
+/* Wait by calling MPI_Test repeatedly, which drives the library's progress. */
 static void test_until_done(MPI_Request *requests, int count, MPI_Status *statuses)
 {
     int done = 0;
@@ -25,8 +26,8 @@ static void test_until_done(MPI_Request *requests, int count, MPI_Status *status
 }
 
 /*
- * Send `size` bytes to the rank at this distance, and receive as many from the opposite one.
- * Distance 0 is a message to itself.
+ * Send `size` bytes to the rank at this distance, and receive `size` bytes from the rank at the
+ * opposite distance. At distance 0, a rank sends to itself.
  */
 static void exchange(size_t size, int distance, int way, int tag, uint64_t sequence)
 {
@@ -67,7 +68,7 @@ static void exchange(size_t size, int distance, int way, int tag, uint64_t seque
     verify_buffer_free(&receive);
 }
 
-/* Exchange small sizes over all distances, larger ones over one distance each. */
+/* Exchange small messages over all distances, and larger ones over one distance per size. */
 static void every_size(void)
 {
     size_t count;
@@ -87,7 +88,7 @@ static void every_size(void)
     }
 }
 
-/* Receive into longer buffers, whose rest must not change. */
+/* Receive into buffers longer than the message; the remaining bytes must not change. */
 static void short_messages_in_long_buffers(void)
 {
     int to = (verify.rank + 1) % verify.size;
@@ -136,7 +137,7 @@ void group_large(void)
         if (size > verify.max_bytes) {
             break;
         }
-        /* Use odd sizes below the round ones, but the limit itself. */
+        /* Use sizes slightly below round ones, but also the exact limit. */
         size -= megabytes[i] == 256 ? 0 : 4093 * i;
         verify_step("%zu bytes", size);
         exchange(size, distance, (int)i % WAYS, VERIFY_TAG, i);
@@ -161,7 +162,7 @@ static void complete(int way, MPI_Request *requests, int count, MPI_Status *stat
     }
 }
 
-/* Exchange a window of messages of mixed sizes with all ranks at once, including itself. */
+/* Exchange a window of messages of mixed sizes with all ranks at once, including ourselves. */
 static void window(int way, int window_len, size_t largest)
 {
     int count = window_len * verify.size;
@@ -181,7 +182,7 @@ static void window(int way, int window_len, size_t largest)
     }
     for (int i = 0; i < count; i++) {
         int to = (i + verify.rank) % verify.size, k = i / verify.size;
-        /* The receiver knows this message as its number k * size + our rank. */
+        /* At the receiver, this message has the number k * size + our rank. */
         uint64_t number = (uint64_t)k * (uint64_t)verify.size + (uint64_t)verify.rank;
         size_t size = verify_random_size(verify_step_number(), number, largest);
 
@@ -229,7 +230,7 @@ static size_t size_of(uint64_t stream, int source, int number, size_t limit)
 struct sends {
     struct verify_buffer *buffers;
     MPI_Request *requests;
-    int count; /* in all */
+    int count; /* total number of sends */
 };
 
 static struct sends send_all(int per_rank, uint64_t stream, size_t limit)
@@ -266,7 +267,7 @@ static void sends_finish(struct sends *sends)
     MPI_Barrier(MPI_COMM_WORLD); /* a wildcard must not catch a message of the next step */
 }
 
-/* Check tag, size and bytes of message `number` of the status's source. */
+/* Check tag, size and bytes of message `number` from the status's source. */
 static void check_number(struct verify_buffer *buffer, const MPI_Status *status, int number,
                          uint64_t stream, size_t limit)
 {
@@ -277,7 +278,7 @@ static void check_number(struct verify_buffer *buffer, const MPI_Status *status,
     verify_buffer_check(buffer, size, verify_id(source, verify.rank, tag, (uint64_t)number));
 }
 
-/* Receive with wildcards only: the numbers of each source must ascend. */
+/* Receive with wildcards only: message numbers from each source must ascend. */
 static void order_of_one_sender(int per_rank, size_t limit)
 {
     int *next = calloc((size_t)verify.size, sizeof *next);
@@ -301,7 +302,7 @@ static void order_of_one_sender(int per_rank, size_t limit)
     free(next);
 }
 
-/* Receive from several communicators, with one tag, in another order than sent. */
+/* Receive on several communicators, with one tag, in an order other than that of the sends. */
 static void communicators_are_apart(void)
 {
     enum { COMMS = 4, BYTES = 5000 };
@@ -343,8 +344,8 @@ void group_order(void)
 }
 
 /*
- * Send `count` messages to the next rank before any rank posts a receive; by Isend, because MPI
- * does not guarantee that `count` blocking sends return.
+ * Send `count` messages to the next rank before any rank posts a receive. Use Isend, because MPI
+ * does not guarantee that `count` blocking sends would return.
  */
 static void unexpected(int count, size_t limit, bool backwards)
 {

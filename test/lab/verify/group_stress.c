@@ -1,21 +1,21 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Groups flood, random and late: many senders to one receiver, a seeded mixture, and receivers that
- * compute without calling MPI.
+ * Groups flood, random and late: many senders and one receiver, a random mixture of messages, and
+ * receivers that compute without calling MPI.
  */
 #include "verify.h"
 
 #include <stdlib.h>
 
-/* Return the size of message i of a flood; some need a rendezvous. */
+/* Return the size of message i of a flood; some messages need a rendezvous. */
 static size_t flood_size(uint64_t stream, int source, int i, size_t limit)
 {
     return verify_random_size(stream * 64 + (uint64_t)source, (uint64_t)i,
                               i % 50 == 49 ? limit : limit / 20 + 1);
 }
 
-/* Send from all others to one rank, which receives with wildcards and checks the order. */
+/* Let all other ranks send to one rank, which receives with wildcards and checks the order. */
 static void flood(int victim, int per_rank, size_t limit)
 {
     const uint64_t stream =
@@ -64,7 +64,7 @@ void group_flood(void)
 struct planned {
     int source, dest, tag;
     size_t size;
-    int mode;    /* of MPI_Isend, Issend, Send after all others */
+    int mode;    /* MPI_Isend, MPI_Issend, or MPI_Send after all others */
     bool posted; /* the receive is posted before the sends start */
 };
 
@@ -184,8 +184,8 @@ static size_t late_size(uint64_t stream, int i)
 }
 
 /*
- * Send messages around the ring while the odd ranks, the even ones, or all compute. post_first: the
- * receives are posted before the computation.
+ * Send messages around the ring while the odd ranks, the even ranks, or all ranks are computing.
+ * With `post_first`, receives are posted before the computation.
  */
 static void compute_amid(bool post_first, bool odd, bool even)
 {

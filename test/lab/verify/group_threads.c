@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Group threads: under MPI_THREAD_MULTIPLE, several threads of each rank send, receive and probe at
- * the same time, over one communicator or one each.
+ * the same time, over one communicator or over one per thread.
  */
 #include "verify.h"
 
@@ -29,7 +29,7 @@ static void *worker_main(void *argument)
     return NULL;
 }
 
-/* Run the same work in all threads of this rank, on one communicator or one per thread. */
+/* Run `work` in all threads of this rank, on one communicator or on one per thread. */
 static void run(void (*work)(const struct worker *), int rounds, bool own_comms)
 {
     struct worker workers[THREADS];
@@ -56,14 +56,14 @@ static void run(void (*work)(const struct worker *), int rounds, bool own_comms)
     MPI_Comm_free(&shared);
 }
 
-/* Return the size of the message that a thread of `source` sends to all in a round. */
+/* Return the size of the message that a thread of `source` sends to all ranks in a round. */
 static size_t size_of(int source, int thread, int round, size_t limit)
 {
     return verify_random_size(verify_step_number() * 1000 + (uint64_t)(source * THREADS + thread),
                               (uint64_t)round, limit);
 }
 
-/* Exchange with the same thread of all ranks; the tag identifies the thread. */
+/* Exchange messages with the corresponding thread of every rank; the tag identifies the thread. */
 static void exchange(const struct worker *worker)
 {
     size_t ranks = (size_t)verify.size;
@@ -106,7 +106,7 @@ static void exchange(const struct worker *worker)
     free(statuses);
 }
 
-/* Wait in MPI_Recv in half of the threads, while the other half send. */
+/* Let half of the threads wait in MPI_Recv while the other half send. */
 static void blocking(const struct worker *worker)
 {
     int pair = worker->number / 2, me = verify.rank;
@@ -138,8 +138,8 @@ static void blocking(const struct worker *worker)
 static atomic_uchar *taken;
 
 /*
- * Receive with wildcards in all threads of a rank, from one communicator. Any thread may receive a
- * message, but each message is received once. The tag identifies the message.
+ * Receive with wildcards in all threads of a rank, on one communicator. Any thread may receive a
+ * message, but each message must be received exactly once. The tag identifies the message.
  */
 static void race(const struct worker *worker)
 {

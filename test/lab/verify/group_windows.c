@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Group windows: all predefined operations on types with and without atomics of the BTL, a
- * computing target, several threads. Results are exact.
+ * Group windows: all predefined operations, on types for which the BTL has atomics and types for
+ * which it has none; a target that is computing; several threads. Results are exact.
  */
 #include "verify.h"
 
@@ -30,7 +30,7 @@ static const struct {
     {MPI_BOR, true},  {MPI_BXOR, true}, {MPI_REPLACE, false},
 };
 
-/* Write a number as an element of this type. */
+/* Write a number as an element of the given type. */
 static void set(unsigned char *at, size_t type, long long value)
 {
     if (types[type].type == MPI_DOUBLE) {
@@ -113,7 +113,7 @@ static void every_operation(void)
     MPI_Win_free(&win);
 }
 
-/* Let all ranks increment words of four and eight bytes by compare_and_swap. */
+/* Let all ranks increment four- and eight-byte words with compare_and_swap. */
 static void swapped(int rounds)
 {
     int64_t *memory;
@@ -161,7 +161,7 @@ static void swapped(int rounds)
     MPI_Win_free(&win);
 }
 
-/* Use a window of this process alone, in memory of the program or of MPI. */
+/* Use a window on this process alone, in memory allocated by the program or by MPI. */
 static void alone(bool allocate)
 {
     int64_t *memory, own[2], value = 7, expected = 12, got = 0;
@@ -195,8 +195,8 @@ static void alone(bool allocate)
 }
 
 /*
- * Let rank 0 compute and read its memory: accesses of the others must complete without MPI calls of
- * rank 0. That needs the progress thread, and does not hold with osc/pt2pt.
+ * Let rank 0 compute and read its memory: the other ranks' accesses must complete although rank 0
+ * makes no MPI calls. This needs the progress thread, and does not work with osc/pt2pt.
  */
 static void passive(void)
 {
@@ -243,7 +243,7 @@ struct worker {
     pthread_t thread;
     MPI_Win win;
     int number, rounds;
-    int64_t sum; /* of the fetched values */
+    int64_t sum; /* sum of the fetched values */
 };
 
 static void *worker_main(void *argument)

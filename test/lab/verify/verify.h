@@ -4,10 +4,10 @@
  * Shared parts of rawe-verify: the state of a run, message contents that differ byte by byte,
  * buffers, checks, and the table of test groups.
  *
- * Every received byte is compared with a generator that both sides compute from (seed, step,
- * source, destination, tag, sequence, offset). This detects bytes that are misplaced, belong to
- * another message, are left over from an earlier one, or were changed. Receive buffers are filled
- * with VERIFY_POISON, and have guard zones.
+ * Every received byte is compared with a value that both sides compute from (seed, step, source,
+ * destination, tag, sequence, offset). This detects bytes that are misplaced, belong to another
+ * message, are left over from an earlier one, or were changed. Receive buffers are filled with
+ * VERIFY_POISON, and have guard zones.
  */
 #ifndef VERIFY_H
 #define VERIFY_H
@@ -81,7 +81,7 @@ extern const size_t verify_group_count;
 
 /* --- options (verify_main.c) ---------------------------------------------------------------- */
 
-/** Read the command line into `verify`. Prints usage or an error and exits if need be. */
+/** Read the command line into `verify`, or print usage or an error and exit. */
 void verify_options_read(int argc, char **argv);
 
 /** Return true if --only and --skip select the group of this name. */
@@ -98,7 +98,7 @@ int verify_repeat(int base);
 /** Return all sizes around typical limits up to min(limit, --max-bytes), ascending. */
 const size_t *verify_sizes(size_t limit, size_t *count);
 
-/** Return a dozen of these sizes, for tests to which the size matters little. */
+/** Return a dozen of the sizes of verify_sizes(), for tests in which size matters little. */
 const size_t *verify_few_sizes(size_t limit, size_t *count);
 
 /** Return a counter-based random number: the same on every rank for the same arguments. */
@@ -143,7 +143,7 @@ void verify_diagnose(const void *data, size_t len, size_t bad, struct verify_id 
  */
 uint64_t verify_step(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/** As verify_step, with a number given by the caller, for processes that joined later. */
+/** Start a step with a number chosen by the caller, for processes that joined later. */
 void verify_step_at(uint64_t number, const char *name);
 
 uint64_t verify_step_number(void);
@@ -179,7 +179,7 @@ uint64_t verify_plant_chances(void);
 void verify_errors_install(void);
 void verify_errors_window(MPI_Win window);
 
-/** Let SIGALRM, which signals a hanging group, end the process from now on. */
+/** From now on, end the process on SIGALRM, which signals that a group hangs. */
 void verify_watchdog_install(void);
 
 /** Enter a group, and start its watchdog. */
@@ -209,10 +209,10 @@ struct verify_buffer verify_buffer_filled(size_t len, struct verify_id id);
 /** Check bytes outside any verify_buffer. Counts one message. */
 void verify_check(const void *data, size_t len, struct verify_id id);
 
-/** Check that the first `len` bytes are the message, and the rest and the guards untouched. */
+/** Check that the first `len` bytes are the message, and that the rest and guards are untouched. */
 void verify_buffer_check(struct verify_buffer *buffer, size_t len, struct verify_id id);
 
-/** Check the whole buffer against given bytes, and the guards. Counts one message. */
+/** Compare the whole buffer with the given bytes, and check the guards. Counts one message. */
 void verify_buffer_expect(struct verify_buffer *buffer, const void *expected);
 
 /** Check a part of the buffer that holds a separate message (all-to-all blocks). */

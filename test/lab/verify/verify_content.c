@@ -170,7 +170,7 @@ static size_t count_within(const size_t *list, size_t count, size_t limit)
 
 const size_t *verify_sizes(size_t limit, size_t *count)
 {
-    /* Sizes that are used with both neighbors: powers of two, MTUs, limits of ob1 and tcp. */
+    /* Sizes to use along with size - 1 and size + 1: powers of two, MTUs, limits of ob1 and tcp. */
     static const size_t around[] = {
         16,       32,          64,      128,          256,        512,    KB,       2 * KB,
         4 * KB,   4 * KB - 64, 8 * KB,  8 * KB - 64,  8900,       9000,   12 * KB,  16 * KB,
@@ -217,7 +217,7 @@ size_t verify_random_size(uint64_t stream, uint64_t index, size_t limit)
 
         return sizes[(r >> 8) % count];
     }
-    /* Draw the number of bits first, so that all orders of magnitude are equally frequent. */
+    /* Draw the number of bits first, so that all orders of magnitude are equally likely. */
     size = (size_t)((r >> 16) & ((2ull << (r >> 2) % 24) - 1));
     return size <= limit ? size : size % (limit + 1);
 }
@@ -299,7 +299,7 @@ static void check_guards(const struct verify_buffer *buffer, const char *kind)
     }
 }
 
-/* Change the buffer for --plant, as a faulty transport might, before it is checked. */
+/* For --plant, change the buffer before it is checked, as a faulty transport might. */
 static void plant(struct verify_buffer *buffer, size_t at, size_t len)
 {
     if (len > 0 && verify_planted(VERIFY_PLANT_BYTE)) {

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-verify: exercises MPI and checks every byte that arrives. This file has the groups and the
- * command line that selects them; it runs the groups one after the other and reports them. The
+ * rawe-verify: exercises MPI and checks every byte that arrives. This file lists the test groups,
+ * reads the command line that selects them, runs them one after the other, and prints a report. The
  * command line is read before MPI_Init, because the selected groups determine the thread level.
  */
 #include "verify.h"
@@ -118,7 +118,7 @@ static void complete(void)
     if (verify.thread_level < 0) {
         bool many = soaks ? verify.soak_threads > 1 : verify_options_selected("threads");
 
-        /* Request threads only if a group uses them: MPI then takes other code paths. */
+        /* Request threads only if a group uses them, because they change MPI's code paths. */
         verify.thread_level = many ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
     }
     check_list("--only", verify.only);
@@ -197,7 +197,7 @@ static void list_groups(void)
     }
 }
 
-/* Check that no message is left over after a group, which would be a fault of the transport. */
+/* Check that a group leaves no message behind, which would be a fault of the transport. */
 static void check_nothing_left(void)
 {
     int found = 0, size = 0;
@@ -241,7 +241,7 @@ static uint64_t run_group(const struct verify_group *group)
     return sums[0];
 }
 
-/* Return why this group cannot run here, or NULL; the same on all ranks. */
+/* Return why this group cannot run here, or NULL. All ranks return the same. */
 static const char *why_not(const struct verify_group *group)
 {
     static char text[64];
@@ -254,8 +254,8 @@ static const char *why_not(const struct verify_group *group)
 }
 
 /*
- * Judge a run with --plant that reaches its end: it has missed the planted fault, or had no check
- * to plant it in. Returns the exit code.
+ * Report a run with --plant that reaches its end: it missed the planted fault, or had no check in
+ * which to plant it. Returns the exit code.
  */
 static int judge_plant(void)
 {

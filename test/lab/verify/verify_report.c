@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Exit code of a hang, as of timeout(1); a failed check is 1. */
+/* Exit code after a hang, as in timeout(1); a failed check exits with 1. */
 #define EXIT_HANG 124
 
 struct verify_run verify;
@@ -79,7 +79,7 @@ void verify_watchdog_install(void)
     signal(SIGALRM, end_hang);
 }
 
-/* Let only the first failing thread of a process report; the others wait for the end. */
+/* Only the first failing thread of a process reports; other failing threads wait for the exit. */
 static void speak_once(void)
 {
     static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
@@ -171,7 +171,7 @@ static void fail_with_code(const char *object, int code)
     verify_fail("MPI reported an error on a %s: %s", object, text);
 }
 
-/* MPI prescribes the variadic form of both handlers. */
+/* MPI requires both handlers to be variadic. */
 static void on_comm_error(MPI_Comm *comm, int *code, ...)
 {
     fail_with_code("communicator", *code);

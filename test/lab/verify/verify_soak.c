@@ -13,16 +13,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WARM_UP_SHARE 0.25    /* of the time, in which free lists and windows may grow */
-#define WARM_UP_ROUNDS 32     /* at least, however slow the machine is */
+#define WARM_UP_SHARE 0.25    /* of the time: free lists and windows may grow in it */
+#define WARM_UP_ROUNDS 32     /* the least, however slow the machine is */
 #define GROWTH_LEAST_KB 8192L /* allowed growth of memory afterwards: rawe stores up to 8 MiB */
 #define GROWTH_PER_CENT 2L    /* allowed growth relative to the memory before */
-#define ROUNDS_PER_CHECK 8    /* of the clock, because all ranks must agree on the end */
+#define ROUNDS_PER_CHECK 8    /* rounds per check of the clock: ranks must agree on the end */
 
-/** A thread of a rank, which communicates with the same thread of all other ranks. */
+/** A thread of a rank, which communicates with the corresponding threads of all other ranks. */
 struct soak {
-    int number;    /* of the thread: 0 is the main one, which reports for all */
-    MPI_Comm comm; /* the thread's own */
+    int number;    /* 0 is the main thread, which reports for all threads */
+    MPI_Comm comm; /* communicator of this thread number */
     uint64_t round;
     unsigned char *out, *in; /* room for a message to and from each rank */
     pthread_t thread;
@@ -52,7 +52,7 @@ static struct footprint read_footprint(void)
     return footprint;
 }
 
-/* Compare the footprint with that after the warm-up. */
+/* Fail if the footprint has grown more than allowed since the warm-up. */
 static void check_growth(const struct footprint *before)
 {
     struct footprint after = read_footprint();
@@ -71,7 +71,7 @@ static void check_growth(const struct footprint *before)
     }
 }
 
-/* Return the size of this round's message; the same on all ranks. */
+/* Return the size of this round's message. All ranks return the same. */
 static size_t size_of(const struct soak *soak, int source, int dest)
 {
     uint64_t ranks = (uint64_t)verify.size;
@@ -81,7 +81,7 @@ static size_t size_of(const struct soak *soak, int source, int dest)
                               verify.max_bytes);
 }
 
-/* Exchange a message of random size between all ranks. */
+/* Exchange messages of one random size between all ranks. */
 static void run_round(struct soak *soak)
 {
     MPI_Request *requests = malloc(2 * sizeof(MPI_Request) * (size_t)verify.size);
@@ -127,7 +127,7 @@ static void report(const struct soak *soak, double elapsed)
     }
 }
 
-/* Returns true once the time is up, and the file that ends the soak exists. */
+/* Returns true once the time is up and the file that ends the soak, if any, exists. */
 static bool is_over(const struct soak *soak, double elapsed)
 {
     return elapsed >= verify.soak_seconds && soak->round >= 2 * WARM_UP_ROUNDS &&
@@ -157,7 +157,7 @@ static void *run(void *context)
     start = MPI_Wtime();
     for (;;) {
         double elapsed = MPI_Wtime() - start;
-        double state[2] = {elapsed, is_over(soak, elapsed)}; /* rank 0's decides */
+        double state[2] = {elapsed, is_over(soak, elapsed)}; /* rank 0's state decides */
 
         for (int i = 0; i < ROUNDS_PER_CHECK; i++) {
             run_round(soak);

@@ -1,14 +1,14 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-watch: uses interfaces of Open MPI below MPI, for two ranks.
+ * rawe-watch: uses Open MPI's interfaces below MPI, on two ranks.
  *
- * rawe-watch dump N FILE   rank 1 stays outside of MPI while N messages of rank 0 are in flight, and
- *                          rank 0 has the PML dump its state. When all messages have been received,
- *                          both ranks do. Rank 0 creates FILE, which both must see, to call rank 1
- *                          back
- * rawe-watch uncalled N    rank 0 sends N descriptors through the BTL that the BTL owns and that have
- *                          no completion callback, as Open MPI 5.0 does for windows. Rank 1 counts them
+ * rawe-watch dump N FILE   rank 1 stays outside MPI while N messages from rank 0 are in flight and
+ *                          rank 0 has the PML dump its state. Rank 0 then creates FILE, which both
+ *                          must see, to call rank 1 back. When all messages have been received,
+ *                          both ranks dump the state
+ * rawe-watch uncalled N    rank 0 sends N descriptors that the BTL owns and that have no completion
+ *                          callback, as Open MPI 5.0 does for windows. Rank 1 counts them
  */
 #include <mpi.h>
 
@@ -28,7 +28,7 @@
 #define MESSAGE_BYTES 1000
 #define TAG MCA_BTL_TAG_USR
 
-/** Rank 1 stays outside of MPI for at least this time, many round trips. */
+/** Rank 1 stays outside MPI for at least this time, which is many round trips. */
 #define AWAY_US 200000
 
 static int rank, size;
@@ -75,8 +75,8 @@ static void receive_all(int from, int count)
 }
 
 /**
- * Have the PML and its BTLs dump the state of all peers to FILE.dump.RANK, between two marks.
- * mpirun of 4.1.4 would lose parts of that much output.
+ * Have the PML and its BTLs dump the state of all peers to FILE.dump.RANK, between two marks. The
+ * mpirun of 4.1.4 would lose part of so long an output.
  */
 static void dump(const char *mark)
 {
@@ -98,7 +98,7 @@ static void dump(const char *mark)
 
 static void watch_dump(int count)
 {
-    MPI_Barrier(MPI_COMM_WORLD); /* connects both */
+    MPI_Barrier(MPI_COMM_WORLD); /* connects both ranks */
     if (rank == 0) {
         send_all(count);
         dump("dump while the peer is away");
@@ -113,7 +113,7 @@ static void watch_dump(int count)
     }
     MPI_Barrier(MPI_COMM_WORLD);
     dump("dump after all");
-    MPI_Barrier(MPI_COMM_WORLD); /* no connection closes before */
+    MPI_Barrier(MPI_COMM_WORLD); /* keep connections open until here */
 }
 
 static int arrived;
@@ -155,11 +155,11 @@ static void send_one(mca_bml_base_btl_t *way)
     }
 }
 
-/** Send or count descriptors without callback. */
+/** Send (rank 0) or count (rank 1) descriptors without a callback. */
 static void watch_uncalled(int count)
 {
     mca_btl_base_active_message_trigger[TAG].cbfunc = arrive;
-    /* Connects the ranks, after both have set the callback. */
+    /* Connects the ranks, both of which have set their callbacks by now. */
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
         ompi_proc_t *peer = ompi_comm_peer_lookup((ompi_communicator_t *)MPI_COMM_WORLD, 1);

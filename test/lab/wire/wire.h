@@ -18,7 +18,7 @@
 
 /* A frame as on a cable: the hosts' kernels have already cut batches and completed checksums. */
 struct wire_frame {
-    uint8_t *bytes; /* from the destination MAC address on */
+    uint8_t *bytes; /* starting with the destination MAC address */
     size_t len_bytes;
 };
 
@@ -56,7 +56,7 @@ struct wire_settings {
 
 extern const struct wire_settings wire_settings_none;
 
-/** Counters of one direction; all but `bytes` count frames. */
+/** Counters of one direction; all except `bytes` count frames. */
 #define WIRE_COUNTERS(X)                                           \
     X(frames)        /* that entered this direction */             \
     X(bytes)         /* in them, with Ethernet header */           \
@@ -88,20 +88,20 @@ struct wire_direction {
     uint64_t busy_until;    /* ns: when all queued frames will have been sent */
 };
 
-/** Called for each copy that leaves, at `release_ns`: now or later. The caller owns the bytes. */
+/** Called for each copy to be delivered at `release_ns`, now or later. The caller owns the bytes. */
 typedef void wire_deliver_fn(void *context, const struct wire_frame *frame, uint64_t release_ns);
 
 /** Reset counters and faults, and seed the generator with `seed` and `stream`. */
 void wire_direction_reset(struct wire_direction *direction, uint64_t seed, uint64_t stream);
 
-/** Seed the generator again, and keep everything else. */
+/** Reseed the generator, and leave everything else unchanged. */
 void wire_direction_seed(struct wire_direction *direction, uint64_t seed, uint64_t stream);
 
 /** Change the settings. A blackout begins now if `blackout_begins`. */
 void wire_direction_change(struct wire_direction *direction, const struct wire_settings *settings,
                            bool blackout_begins, uint64_t now_ns);
 
-/** Pass a frame. Its own bytes do not change. */
+/** Pass a frame through the faults. The frame's own bytes do not change. */
 void wire_direction_pass(struct wire_direction *direction, struct wire_frame *frame,
                          uint64_t now_ns, wire_deliver_fn *deliver, void *context);
 
@@ -114,12 +114,12 @@ void wire_direction_pass(struct wire_direction *direction, struct wire_frame *fr
 struct wire_held {
     TAILQ_ENTRY(wire_held) entry;
     uint64_t release_ns;
-    unsigned port;           /* for the owner, on release */
+    unsigned port;           /* for whoever releases the frame */
     bool is_inbound;         /* towards the port's host; otherwise into the switch */
-    struct wire_frame frame; /* its bytes follow the struct */
+    struct wire_frame frame; /* the frame's bytes follow this struct */
 };
 
-/** Sorted by time; frames of the same time stay in order. */
+/** Sorted by release time; frames with equal times stay in order. */
 struct wire_queue {
     TAILQ_HEAD(wire_held_list, wire_held) frames;
     size_t count, bytes;
@@ -151,7 +151,7 @@ struct wire_switch {
 /** Open the socket of the port's interface, or exit with a message. */
 void wire_port_open(struct wire_port *port);
 
-/** Return how many frames the kernel dropped for lack of room since the last call. */
+/** Return how many frames the kernel has dropped for lack of room since the last call. */
 uint64_t wire_port_overrun(struct wire_port *port);
 
 /** Return the monotonic time. */
@@ -160,10 +160,10 @@ uint64_t wire_now_ns(void);
 /** Seed the generators of all directions. */
 void wire_switch_seed(struct wire_switch *wire, uint64_t seed);
 
-/** Receive some frames that wait at a port, and pass them on. */
+/** Receive some of the frames that are waiting at a port, and pass them on. */
 void wire_switch_receive(struct wire_switch *wire, unsigned port);
 
-/** Send the frames that are due. Returns when the next one is, or WIRE_NEVER. */
+/** Send the frames that are due. Returns the time at which the next is due, or WIRE_NEVER. */
 uint64_t wire_switch_release(struct wire_switch *wire);
 
 /*

@@ -7,10 +7,10 @@
 
 #include <string.h>
 
-#define BUFFER_BYTES (128u << 10) /* default of a port with a rate */
+#define BUFFER_BYTES (128u << 10) /* default for a port with a rate */
 #define GROWTH_BYTES_MAX 64u
 #define HEADERS_BYTES 120u /* no frame or batch has longer headers */
-#define LINE_OVERHEAD 24u  /* bytes of line time in addition: preamble, checksum, gap */
+#define LINE_OVERHEAD 24u  /* additional bytes on the line: preamble, checksum, gap */
 #define LINE_BYTES_MIN 60u /* shorter frames are padded */
 
 const struct wire_settings wire_settings_none = {.buffer_bytes = BUFFER_BYTES};
@@ -97,11 +97,11 @@ static bool is_too_long(const struct wire_direction *direction, const struct wir
 }
 
 /*
- * Compute when a frame that arrives now has left the line. Returns false if the buffer is full.
+ * Compute when a frame that arrives now will have left the line. Returns false if the buffer is full.
  *
  *         now                              busy_until        busy_until + its own time
  *     ─────┼────────────────────────────────────┼────────────────────┼──────>
- *          |<-- backlog: what is in the buffer -->|
+ *          |<-- backlog: bytes in the buffer ---->|
  */
 static bool pass_line(struct wire_direction *direction, size_t len_bytes, uint64_t now_ns,
                       uint64_t *release_ns)
@@ -112,7 +112,7 @@ static bool pass_line(struct wire_direction *direction, size_t len_bytes, uint64
     uint64_t start_ns = direction->busy_until > now_ns ? direction->busy_until : now_ns;
     double backlog_bytes = (double)(start_ns - now_ns) / ns_per_byte;
 
-    /* A frame that finds the line idle needs no buffer. */
+    /* A frame that arrives while the line is idle needs no buffer. */
     if (start_ns > now_ns && backlog_bytes + (double)line_bytes > settings->buffer_bytes) {
         return false;
     }
@@ -134,7 +134,7 @@ static enum damage draw_damage(struct wire_direction *direction)
                                                     : NONE;
 }
 
-/* Damage a copy of the frame, because other ports may get the original. No checksum is updated. */
+/* Damage a copy, because other ports may receive the original. Checksums are not updated. */
 static void damage(struct wire_direction *direction, struct wire_frame *frame, enum damage kind)
 {
     static uint8_t copy[WIRE_FRAME_BYTES_MAX + GROWTH_BYTES_MAX];
@@ -149,7 +149,7 @@ static void damage(struct wire_direction *direction, struct wire_frame *frame, e
     memcpy(copy, frame->bytes, len_bytes);
     frame->bytes = copy;
     direction->counters.corrupted++;
-    if (kind == CHANGE) { /* half of the time in the headers */
+    if (kind == CHANGE) { /* half of all changes are in the headers */
         const size_t range =
             random % 2 == 0 && len_bytes > HEADERS_BYTES ? HEADERS_BYTES : len_bytes;
         copy[(random >> 16) % range] ^= (uint8_t)(1 + (random >> 1) % 255);

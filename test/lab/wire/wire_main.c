@@ -23,7 +23,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define PATIENCE_S 1 /* with a client that neither writes nor reads */
+#define PATIENCE_S 1 /* timeout for a client that neither writes nor reads */
 
 /* Open the listening socket at this path, or exit with a message. */
 static int wire_control_listen(const char *path)
@@ -90,7 +90,7 @@ static bool change(struct wire_direction *direction, const char *word)
     return true;
 }
 
-/* Serve "set": the rest of the request is read by strtok(). */
+/* Serve "set": strtok() yields the remaining words of the request. */
 static void set(struct wire_switch *wire, FILE *out)
 {
     const char *name = strtok(NULL, " \n"), *direction = strtok(NULL, " \n"), *word;
@@ -114,7 +114,7 @@ static void set(struct wire_switch *wire, FILE *out)
     fputs("ok\n", out);
 }
 
-/* Serve a client that waits at the listening socket. */
+/* Serve a client that is waiting at the listening socket. */
 static void wire_control_serve(int listener, struct wire_switch *wire)
 {
     static char request[4096];
@@ -122,7 +122,7 @@ static void wire_control_serve(int listener, struct wire_switch *wire)
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 
     if (fd < 0) {
-        return; /* the client has closed */
+        return; /* the client has closed the connection */
     }
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
@@ -253,7 +253,7 @@ int main(int argc, char **argv)
     }
     listener = wire_control_listen(control);
     signal(SIGPIPE, SIG_IGN); /* clients may close early */
-    /* A cable does not wait for a processor: wake up on time, and before spinning ranks. */
+    /* A cable needs no processor, so this process must wake on time, ahead of spinning ranks. */
     prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
     setpriority(PRIO_PROCESS, 0, -10);
     puts("ready");

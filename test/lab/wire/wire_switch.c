@@ -4,7 +4,7 @@
  * Forwards frames between ports, which are packet sockets, and holds frames until they are due. The
  * total size of held frames is limited, so that long delays at full speed do not exhaust memory.
  * Addresses are configured, not learned: a forged source address has no effect, and no frame is
- * flooded merely because its host has not sent yet.
+ * flooded merely because its destination has not sent a frame yet.
  */
 #define _GNU_SOURCE
 #include "wire.h"
@@ -40,7 +40,7 @@ void wire_port_open(struct wire_port *port)
 {
     struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
 
-    /* With protocol 0 it receives nothing until it is bound, instead of from all interfaces. */
+    /* Protocol 0, so that the socket receives nothing, rather than all interfaces' frames, until bound. */
     port->fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (port->fd < 0) {
         fail(port, "packet socket");
@@ -57,7 +57,7 @@ void wire_port_open(struct wire_port *port)
     }
 }
 
-/* Receive a frame, valid until the next call. Returns false if none waits. */
+/* Receive a frame, valid until the next call. Returns false if no frame is waiting. */
 static bool wire_port_receive(struct wire_port *port, struct wire_frame *frame)
 {
     static uint8_t buffer[WIRE_FRAME_BYTES_MAX];
@@ -65,7 +65,7 @@ static bool wire_port_receive(struct wire_port *port, struct wire_frame *frame)
 
     do {
         got = recv(port->fd, buffer, sizeof buffer, 0);
-        /* ENETDOWN is reported once when the interface goes down or disappears; it may return. */
+        /* The kernel reports ENETDOWN once if the interface goes down or disappears; it may come back. */
     } while (got < 0 && (errno == EINTR || errno == ENETDOWN));
     *frame = (struct wire_frame){buffer, (size_t)got};
     return got >= (ssize_t)WIRE_ETH_HEADER_BYTES;
@@ -96,7 +96,7 @@ uint64_t wire_port_overrun(struct wire_port *port)
 
 #define BYTES_MAX ((size_t)512 << 20)
 
-/* Hold a copy of a frame. Returns false if out of memory, or if too much is held already. */
+/* Hold a copy of a frame. Returns false if out of memory or if too many bytes are held already. */
 static bool wire_queue_put(struct wire_queue *queue, const struct wire_frame *frame,
                            uint64_t release_ns, unsigned port, bool is_inbound)
 {
@@ -111,7 +111,7 @@ static bool wire_queue_put(struct wire_queue *queue, const struct wire_frame *fr
     memcpy(held->frame.bytes, frame->bytes, frame->len_bytes);
     queue->count++;
     queue->bytes += frame->len_bytes;
-    /* Few frames are held longer than later ones, so search from the end. */
+    /* Few frames are due later than frames that arrive after them, so search from the end. */
     while (before != NULL && before->release_ns > release_ns) {
         before = TAILQ_PREV(before, wire_held_list, entry);
     }
@@ -131,7 +131,7 @@ static uint64_t wire_queue_next_ns(const struct wire_queue *queue)
     return first != NULL ? first->release_ns : WIRE_NEVER;
 }
 
-/* Take the next frame if it is due, or NULL. The caller frees it. */
+/* Remove and return the next frame if it is due, else NULL. The caller frees it. */
 static struct wire_held *wire_queue_take(struct wire_queue *queue, uint64_t now_ns)
 {
     struct wire_held *first = TAILQ_FIRST(&queue->frames);
@@ -145,7 +145,7 @@ static struct wire_held *wire_queue_take(struct wire_queue *queue, uint64_t now_
     return first;
 }
 
-#define FRAMES_AT_ONCE 32 /* from one port before the others are served */
+#define FRAMES_AT_ONCE 32 /* received from one port before the next port is served */
 
 /* The context of wire_direction_pass() for one frame in one direction of a port. */
 struct passage {
