@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * State of a run, and the functions that the simulator's files share. It runs in one thread and in
- * virtual time and depends neither on addresses nor on the real clock: a seed replays a run event
- * by event.
+ * State of a run, and the functions that the simulator's files share. A run uses one thread and
+ * virtual time, and depends neither on memory addresses nor on the real clock: a seed replays a run
+ * event by event.
  *
  *   sim_app      the simulated programs             sim_submit    their sends
  *   sim_channel  connections as programs see them   sim_transfer  memory that PUTs write into
@@ -65,15 +65,15 @@ struct sim_packet {
     uint32_t source, destination; /**< nodes */
     uint32_t source_nic, destination_nic;
     uint32_t len_bytes;
-    uint32_t sequenced; /**< number of sequenced frames it carries */
-    uint32_t stream_id; /**< the receiver's connection id that it was sent to */
+    uint32_t sequenced; /**< number of sequenced frames in the packet */
+    uint32_t stream_id; /**< receiver's connection id to which it was sent */
     uint64_t
         order;  /**< position of its first frame among all frames sent on the connection; 0: none */
     bool batch; /**< it has a batch header */
-    uint32_t damaged_bytes; /**< its length before damage; 0: undamaged */
+    uint32_t damaged_bytes; /**< length before it was damaged; 0: undamaged */
     uint32_t segment_bytes; /**< data per frame except the last; 0: a single frame */
     uint64_t arrived_ns;    /**< at the receiver's interface */
-    uint64_t step_ns;       /**< sim_host.step_ns then */
+    uint64_t step_ns;       /**< sim_host.step_ns at that time */
     uint8_t bytes[];
 };
 
@@ -84,7 +84,7 @@ struct sim_packet {
 /** A route that loses some of its frames for a long time. */
 struct sim_lossy {
     struct sim_random random;
-    uint64_t until_ns;    /**< 0: it has not begun */
+    uint64_t until_ns;    /**< 0: the losses have not begun */
     uint32_t node, other; /**< between these, ... */
     unsigned nic, far;    /**< ... and these interfaces of theirs */
     uint64_t lost;        /**< frames lost on this route */
@@ -103,16 +103,16 @@ struct sim_net {
     uint64_t given_up_forged_ns;         /**< the first forged CLOSE with GIVEN_UP; 0: none yet */
 };
 
-/** Faults so far; they decide which invariants hold. */
+/** Faults that have occurred so far; they determine which invariants must hold. */
 struct sim_incidents {
     uint64_t lost, lost_sequenced, duplicated, overtaken, corrupted, ring_drops;
-    uint64_t closed; /**< connections, before the end of the run */
+    uint64_t closed; /**< connections closed before the end of the run */
     uint64_t deaths;
     uint64_t isolated; /**< hosts suspended or cut off for longer than the peer timeout */
-    uint64_t revoked;  /**< handles */
+    uint64_t revoked;  /**< handles revoked */
     uint64_t forged;
-    uint64_t pulled;      /**< cables */
-    uint64_t readdressed; /**< interfaces */
+    uint64_t pulled;      /**< cables pulled */
+    uint64_t readdressed; /**< addresses of interfaces changed */
     uint64_t no_memory;
 };
 
@@ -134,50 +134,50 @@ struct sim_packet *sim_packet_take(struct sim *sim, uint32_t len_bytes);
 void sim_packet_give(struct sim *sim, struct sim_packet *packet);
 /** Decode the header of a frame, or of a batch's first frame. Returns false if it is invalid. */
 bool sim_packet_header(const struct sim_packet *packet, struct rawe_header *header);
-/** Return true if it completes a sequenced frame: the whole frame, or its last slice. */
+/** Return true if the packet completes a sequenced frame: it is the whole frame or its last slice. */
 bool sim_packet_sequenced(const struct sim_packet *packet, const struct rawe_header *header);
-/** Record a frame as lost, and free it. */
+/** Record that a frame is lost, and free it. */
 void sim_packet_lose(struct sim *sim, struct sim_packet *packet, const char *why);
 
 /* ---- troubles ---- */
 
 /** Between progress calls, maybe let the program compute, suspend the host, or step its clock. */
 void sim_trouble_between(struct sim *sim, struct sim_node *node);
-/** Maybe suspend the host within a progress call, after it has received. */
+/** Maybe suspend the host within a progress call, after it has received frames. */
 void sim_trouble_within(struct sim *sim, struct sim_node *node);
 /** Plan when processes die, cables are pulled, and hosts are cut off or suspended. */
 void sim_trouble_plan(struct sim *sim);
 /** Plan when cables are pulled, between `from_ns` and the end of faults. */
 void sim_trouble_plan_pulls(struct sim *sim, struct sim_random random, uint64_t from_ns);
-/** Return when any two hosts will have a route, given the cables that are pulled now. */
+/** Return when any two hosts will have a route, given the cables that are now pulled. */
 uint64_t sim_trouble_plugged_ns(const struct sim *sim);
-/** Cut a host off. */
+/** Cut a host off from the network. */
 void sim_trouble_sever(struct sim *sim, struct sim_node *node);
-/** Pull one of a host's cables, as `choice` decides. */
+/** Pull one of a host's cables; `choice` decides which. */
 void sim_trouble_pull(struct sim *sim, struct sim_node *node, uint64_t choice);
-/** Put a cable back. */
+/** Plug a cable in again. */
 void sim_trouble_plug(struct sim *sim, struct sim_nic *nic);
-/** Suspend the host until `until_ns`; 0: begin to suspend all hosts, one after another. */
+/** Suspend the host until `until_ns`; 0: start suspending all hosts, one after another. */
 void sim_trouble_suspend(struct sim *sim, struct sim_node *node, uint64_t until_ns);
 
-/** Let allocations for this node fail from now on; NULL: none fails. Returns the previous node. */
+/** From now on, let this node's allocations fail; NULL: no node's. Returns the previous node. */
 struct sim_node *sim_memory_scarce(struct sim_node *node);
 
 /* ---- interfaces that change address ---- */
 
-/** Plan when addresses change. */
+/** Plan when interfaces change their addresses. */
 void sim_address_plan(struct sim *sim);
 /** Change the address of an interface of the node; `choice` decides which one. */
 void sim_address_change(struct sim *sim, struct sim_node *node, uint64_t choice);
 /** Tell the node's engines and peers about addresses that have changed. */
 void sim_address_heed(struct sim_node *node);
-/** Return true if one interface has or had both addresses. */
+/** Return true if a single interface has or had both addresses. */
 bool sim_address_same(const uint8_t one[RAWE_MAC_BYTES], const uint8_t other[RAWE_MAC_BYTES]);
 /** Return true if the interface accepts frames sent to the address. */
 bool sim_address_takes(const struct sim_nic *nic, const uint8_t mac[RAWE_MAC_BYTES]);
-/** Start a route at the address that the peer's interface published. */
+/** Let a new route use the address that the peer's interface has published. */
 void sim_address_begin(struct sim_peer *route, const uint8_t published[RAWE_MAC_BYTES]);
-/** Validate an address that the peer has sent from and that is not the route's. */
+/** Validate an address from which the peer has sent and which is not the route's. */
 void sim_address_follow(struct sim_peer *route, const uint8_t mac[RAWE_MAC_BYTES]);
 /** Look for a silent peer at its other addresses. */
 void sim_address_seek(struct sim_peer *route);
@@ -194,7 +194,7 @@ void sim_lossy_plan(struct sim *sim);
 void sim_lossy_begin(struct sim *sim);
 /** Return true if the lossy route loses this packet. */
 bool sim_lossy_takes(struct sim *sim, const struct sim_packet *packet);
-/** After a node's progress, check that it left the lossy route, and no others. */
+/** After a node's progress, check that it has left the lossy route and no other route. */
 void sim_lossy_check_node(struct sim_node *node);
 
 /* ---- forged frames ---- */
@@ -207,29 +207,29 @@ enum sim_forgery {
 
 /** Plan the first forgery of each kind. */
 void sim_forge_plan(struct sim *sim);
-/** Forge a frame, send it, and plan the next. */
+/** Forge a frame, send it, and plan the next forgery. */
 void sim_forge(struct sim *sim, enum sim_forgery kind);
-/** Maybe keep a passing frame for replay. */
+/** Maybe keep a copy of a passing frame for a later replay. */
 void sim_forge_listen(struct sim *sim, const struct sim_packet *packet);
-/** Pass the frames of unknown peers to the engine, and check that they change nothing. */
+/** Pass frames from unknown peers to the engine, and check that they change nothing. */
 void sim_forge_receive(struct sim *sim, struct sim_nic *nic);
 void sim_forge_free(struct sim *sim);
 
 /* ---- nodes ---- */
 
-/** Purpose of a control frame. */
+/** Purposes of control frames. */
 enum sim_control {
     SIM_CONTROL_ACK,    /**< unsolicited ACK */
     SIM_CONTROL_ANSWER, /**< ACK that answers a PROBE */
     SIM_CONTROL_PROBE,
-    SIM_CONTROL_PING, /**< and PONG, except those about routes */
+    SIM_CONTROL_PING, /**< PING or PONG, except those that check routes */
     SIM_CONTROLS
 };
 
 /** One transmission of a frame. */
 struct sim_sending {
-    uint64_t order; /**< position among the connection's transmissions */
-    uint64_t at_ns; /**< by its engine's clock */
+    uint64_t order; /**< number of this transmission on the connection */
+    uint64_t at_ns; /**< by the sending engine's clock */
 };
 
 /** State of a connection after its node's last progress. */
@@ -238,51 +238,51 @@ struct sim_watch {
     uint32_t cc_window, cc_first; /**< congestion window, and its initial value */
     uint64_t cc_persistent;       /**< persistent congestion, counted by its engine */
     uint64_t cc_used_ns;          /**< when that window was last fully used */
-    uint64_t migrations;          /**< of the node's connections so far */
+    uint64_t migrations;          /**< of all the node's connections so far */
     uint32_t acked, acked_beyond; /**< the peer's frames acknowledged so far */
     uint64_t owed_since_ns; /**< when an acknowledgement fell due, by the node's clock; 0: none */
 };
 
-/** A connection as the program sees it; owner of a rawe_conn. */
+/** A connection as the program sees it. It owns a rawe_conn. */
 struct sim_channel {
     struct sim_channel *next;
     struct sim_node *node;
-    struct sim_peer *via; /**< its preferred route */
+    struct sim_peer *via; /**< the connection's preferred route */
     uint32_t peer;
     uint32_t peer_life;
     uint8_t lane;
     bool failed;
     bool unsettled;         /**< the peer has closed or given up, perhaps without our knowledge */
     uint32_t stream_id;     /**< the peer's connection id, to which the next fields belong */
-    uint32_t next_sequence; /**< of the frames sent */
-    uint64_t sent_order;    /**< of the frame or probe sent last */
-    uint64_t arrived_order; /**< of the newest one that has reached the peer's engine */
+    uint32_t next_sequence; /**< next sequence number to be sent */
+    uint64_t sent_order;    /**< order of the last frame or probe sent */
+    uint64_t arrived_order; /**< order of the newest that has reached the peer's engine */
     struct sim_sending *sendings; /**< newest, by sequence number modulo the window */
-    struct sim_sending *early;    /**< of frames that had already arrived: evidence only later */
+    struct sim_sending *early;    /**< of frames already received: evidence only later */
     uint32_t early_count, early_room;
-    uint32_t credit_most;  /**< highest that the peer has advertised */
-    uint32_t probe_number; /**< of the newest probe */
+    uint32_t credit_most;  /**< highest credit that the peer has advertised */
+    uint32_t probe_number; /**< number of the newest probe */
     struct sim_watch watch;
     uint64_t served;        /**< progress of its frames: sim_served.c */
-    uint64_t served_ns;     /**< when that last changed, or it had nothing to send */
+    uint64_t served_ns;     /**< when `served` last changed, or the channel had no data */
     uint32_t next_in_order; /**< see net_route */
-    uint64_t progress_ns;   /**< when the peer last replied to an operation: no PING is needed */
+    uint64_t progress_ns;   /**< when the peer last replied to an operation, which replaces a PING */
 };
 
 /** The channels on which to send to one node. */
 struct sim_current {
     struct sim_channel *lanes[SIM_NICS_MAX][RAWE_LANES]; /**< by our interface */
     uint64_t read;    /**< progress of GETs from it: sim_served.c */
-    uint64_t read_ns; /**< when that last changed, or no GET was pending */
+    uint64_t read_ns; /**< when `read` last changed, or no GET was pending */
 };
 
 struct sim_app {
     struct sim_random random;
     unsigned operations_left;
-    uint64_t next_ns;          /**< next burst of operations */
+    uint64_t next_ns;          /**< start of the next burst of operations */
     unsigned open_sends;       /**< incomplete messages and PUTs of the engine */
     struct sim_message *retry; /**< rejected because the engine was busy */
-    uint64_t retry_ns;         /**< when to retry these */
+    uint64_t retry_ns;         /**< when to retry these messages */
     uint64_t retry_wait_ns;    /**< grows while retries fail */
     unsigned closes_left;
 };
@@ -290,51 +290,51 @@ struct sim_app {
 struct sim_node {
     struct sim *sim;
     uint32_t index;
-    uint32_t life; /**< counts the processes that have run here */
+    uint32_t life; /**< number of processes that have run on the node */
     bool alive;
-    bool ending; /**< closing its connections: it accepts and opens none */
+    bool ending; /**< it is closing its connections, and opens no others */
     bool muted;  /**< its frames are discarded */
     struct sim_nic nics[SIM_NICS_MAX];
     unsigned nic_count;
     struct sim_host *host;
     struct sim_random random; /**< poll times, identities */
     struct sim_random pause, trouble, accesses, memory, steps;
-    struct sim_window *window; /**< for accesses; NULL: the run has none */
+    struct sim_window *window; /**< for one-sided accesses; NULL: none in this run */
 
     struct rawe_handle_table handles;
     struct rawe_conn_table table;
-    struct rawe_deferral deferral;         /**< of all its engines */
-    struct sim_peer *peers;                /**< all that it has met in this life */
+    struct rawe_deferral deferral;         /**< shared by all its engines */
+    struct sim_peer *peers;                /**< all peers encountered in this life */
     uint32_t routes_opened;                /**< in total */
     struct rawe_failover failover;         /**< between routes to the same process */
     bool carriers_changed;                 /**< the kernel has reported a change */
-    bool addresses_changed;                /**< the kernel has reported one */
+    bool addresses_changed;                /**< the kernel has reported a new address */
     struct sim_channel *channels;          /**< all */
-    unsigned channel_count, channels_most; /**< now, and the most in this life */
+    unsigned channel_count, channels_most; /**< current number, and the most in this life */
     struct sim_current *current;           /**< by peer */
 
     uint64_t busy_until_ns;   /**< its processor is busy until then */
-    uint64_t local_ns;        /**< virtual time that its program has reached */
-    uint64_t pause_until_ns;  /**< it computes and does not call progress */
-    uint64_t frozen_until_ns; /**< the whole host is suspended */
+    uint64_t local_ns;        /**< virtual time reached by its program */
+    uint64_t pause_until_ns;  /**< until then, it computes without calling progress */
+    uint64_t frozen_until_ns; /**< until then, the whole host is suspended */
     uint32_t thread_backoff;  /**< factor on the progress thread's planned interval */
     bool thread_mode;         /**< the progress thread has taken over in this life */
-    bool in_thread;           /**< it runs now */
-    uint64_t cut_until_ns;    /**< no frame reaches or leaves it */
+    bool in_thread;           /**< the progress thread is running now */
+    uint64_t cut_until_ns;    /**< until then, no frame reaches or leaves it */
     bool
         isolated; /**< it was silent for longer than the peer timeout: peers may have given it up */
     unsigned pauses_left, freezes_left, jumps_left, steps_left;
     uint64_t idle_backoff_ns; /**< wait before the next flush; grows while flushes send nothing */
     uint64_t wake_ns;         /**< when progress is called next; UINT64_MAX: not planned */
-    uint64_t wake_number;     /**< of the event that is valid */
+    uint64_t wake_number;     /**< number of the valid wake event */
 
     uint64_t frames_new, frames_again; /**< sequenced frames sent for the first time, and resent */
     uint64_t control[SIM_CONTROLS];    /**< control frames sent */
     uint64_t end_ns;       /**< when it closes all its connections, once the run is finishing */
-    unsigned departing;    /**< its stage: sim_depart.c */
+    unsigned departing;    /**< stage of its departure: sim_depart.c */
     uint64_t depart_ns;    /**< when it continues, once nodes leave */
     uint64_t finalized_ns; /**< when it began to finalize */
-    bool farewell;         /**< it has received the farewell it waits for */
+    bool farewell;         /**< it has received the farewell that it awaited */
 
     struct sim_app app;
     uint8_t *arena; /**< memory that PUTs write into; NULL: none yet */
@@ -345,12 +345,12 @@ struct sim_node {
 void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index);
 void sim_node_free(struct sim_node *node);
 void sim_node_progress(struct sim *sim, struct sim_node *node);
-/** Let the progress thread check for work while the program computes. */
+/** Let the progress thread check for work while the program is computing. */
 void sim_node_thread(struct sim *sim, struct sim_node *node, uint32_t life);
 void sim_node_wake(struct sim_node *node, uint64_t at_ns);
 void sim_node_die(struct sim *sim, struct sim_node *node);
 void sim_node_start(struct sim *sim, struct sim_node *node);
-/** Return the process that runs, or last ran, on the node. */
+/** Return the node's current or most recent process. */
 static inline struct net_process sim_node_process(const struct sim_node *node)
 {
     return (struct net_process){node->index, node->life};
@@ -371,8 +371,8 @@ static inline uint64_t sim_node_clock(const struct sim_node *node)
 extern const struct rawe_callbacks sim_channel_callbacks;
 
 /**
- * Return the channel on which an interface sends to a peer, opened if need be; NULL if nothing may
- * be sent to that peer.
+ * Return the channel on which an interface sends to a peer, opening it if necessary, or NULL if
+ * sending to that peer is not allowed.
  */
 struct sim_channel *sim_channel_get(struct sim_node *node, uint32_t peer, unsigned nic,
                                     uint8_t lane);
@@ -381,25 +381,25 @@ static inline unsigned sim_channel_in_order(const struct sim_node *node, uint32_
 {
     return (node->index + peer) % node->nic_count;
 }
-/** Return the channel that prefers a route, opened if need be. */
+/** Return the channel that prefers a route, opening it if necessary. */
 struct sim_channel *sim_channel_at(struct sim_peer *via, uint8_t lane);
-/** Return the channel on another lane of the same route, opened if need be. */
+/** Return a route's channel on another lane, opening it if necessary. */
 static inline struct sim_channel *sim_channel_beside(const struct sim_channel *channel,
                                                      uint8_t lane)
 {
     return sim_channel_at(channel->via, lane);
 }
 void sim_channel_close(struct sim_channel *channel);
-/** Return its connection. */
+/** Return the channel's connection. */
 static inline struct rawe_conn *sim_conn(const struct sim_channel *channel)
 {
     return channel->via->peer.conn[channel->lane];
 }
-/** Return the peer's channel of the same connection; NULL if it has none, or no longer. */
+/** Return the channel at the peer's end of the connection, or NULL if the peer has none. */
 const struct sim_channel *sim_channel_far_end(const struct sim_channel *channel);
-/** Return true once the peer knows that an earlier connection was closed: nothing more is lost. */
+/** Return true once the peer knows that an earlier connection was closed, so no more is lost. */
 bool sim_channel_settled(struct sim_channel *channel);
-/** rawe_output.transmit; context is the interface. */
+/** rawe_output.transmit; `context` is the interface. */
 unsigned sim_channel_transmit(void *context, const struct rawe_frame *frames, unsigned count);
 
 /** Fill in the destination of a packet. */
@@ -409,28 +409,29 @@ void sim_channel_address(struct sim_nic *nic, struct sim_packet *packet);
 
 /** Return how many bytes of a fragmented message one frame of the node carries. */
 uint32_t sim_batch_part_bytes(const struct sim_node *node);
-/** Let the interface's engine send batches, or only receive them. */
+/** Set whether the interface's engine sends batches or only receives them. */
 void sim_batch_enable(struct sim_nic *nic);
 /** Handle a batch that reaches the switch. */
 void sim_batch_at_switch(struct sim *sim, struct sim_packet *packet);
 /** Take the next packet from a bulk queue, merged or not; NULL if it is empty. */
 struct sim_packet *sim_batch_take(struct sim_nic *nic);
-/** Return true unless its checksum or the length in its IPv4 header shows a packet as damaged. */
+/** Return true if the packet's checksum and its IPv4 header's length show no damage. */
 bool sim_batch_intact(const struct sim_packet *packet);
 
 /* ---- evidence ---- */
 
 /** Return the channel that sends a frame with this header, or NULL. */
 struct sim_channel *sim_evidence_channel(struct sim_node *node, const struct rawe_header *header);
-/** Record the sending of a sequenced frame; report a violation if it is resent without a reason. */
+/** Record that a sequenced frame is sent. Resending it without a reason is a violation. */
 void sim_evidence_sent(struct sim_channel *channel, const struct rawe_header *header,
                        struct sim_packet *packet);
 /** Record the credit that a frame advertises to the peer. */
 void sim_evidence_credit(struct sim_node *node, const struct rawe_header *header,
                          uint32_t destination);
 /**
- * Record the sending of a probe: once it arrives, missing frames sent before it are lost. Report a
- * violation if its number was used before: an answer to that probe would seem to answer this one.
+ * Record that a probe is sent: once it arrives, missing frames sent before it are known to be lost.
+ * Report a violation if its number was used before, because an answer to the earlier probe would
+ * seem to answer this one.
  */
 void sim_evidence_asked(struct sim_node *node, const struct rawe_header *header,
                         struct sim_packet *packet);
@@ -449,15 +450,15 @@ void sim_watch_node(struct sim_node *node);
 /** After a node's progress, check that its data gets through in time. */
 void sim_served_check_node(struct sim_node *node);
 
-/* ---- messages, as the ledger has them ---- */
+/* ---- messages, as recorded in the ledger ---- */
 
 enum sim_message_kind {
     SIM_MESSAGE_PLAIN,
-    SIM_MESSAGE_REQUEST, /**< wants a reply of `argument` bytes */
+    SIM_MESSAGE_REQUEST, /**< requests a reply of `argument` bytes */
     SIM_MESSAGE_REPLY,
     SIM_MESSAGE_OFFER,    /**< rendezvous: the sender has data */
     SIM_MESSAGE_GRANT,    /**< rendezvous: memory for the data */
-    SIM_MESSAGE_PUT,      /**< not a message: a part of the data */
+    SIM_MESSAGE_PUT,      /**< not a message: a PUT of a part of the data */
     SIM_MESSAGE_FINISH,   /**< rendezvous: all data was put */
     SIM_MESSAGE_FAREWELL, /**< the last message: see sim_depart.c */
 };
@@ -468,22 +469,22 @@ struct sim_message {
     enum sim_message_kind kind;
     bool queued; /**< incomplete when sim_submit returned */
     uint32_t argument;
-    struct sim_transfer *transfer; /**< that it belongs to, or NULL */
+    struct sim_transfer *transfer; /**< the transfer it belongs to, or NULL */
     uint32_t transfer_offset;      /**< PUT */
     struct sim_message *next_retry;
 };
 
 void sim_submit_init(struct sim *sim);
-/** Create a message or PUT to be submitted. */
+/** Create a message or PUT for sim_submit. */
 struct sim_message *sim_message_new(struct sim *sim, enum sim_message_kind kind, uint32_t source,
                                     uint32_t destination, struct sim_transfer *transfer,
                                     uint32_t len_bytes);
-/** Pass it to the peer object of its source. */
+/** Pass a message to its source's peer object. */
 void sim_submit(struct sim *sim, struct sim_message *message);
-/** Find the message that the engine delivers. Returns NULL for a forged one. */
+/** Return the message that the engine delivers, or NULL if it is forged. */
 struct sim_message *sim_submit_delivered(struct sim_channel *channel, uint8_t tag,
                                          const uint8_t *data, size_t len_bytes);
-/** Excuse the loss of everything in flight on this channel, in both directions. */
+/** Allow the loss of all data in flight on this channel, in both directions. */
 void sim_submit_closed(struct sim_channel *channel);
 void sim_submit_free(struct sim *sim);
 
@@ -503,41 +504,41 @@ struct sim_transfer {
     unsigned parts_open; /**< PUTs not completed */
     bool registered;
     bool revoked;
-    bool lossy; /**< a connection it needs was closed, or a process died */
+    bool lossy; /**< a connection that it needs has closed, or a process has died */
     bool finished;
 };
 
 /** Register memory for the transfer at its target. Returns false if the arena has no room. */
 bool sim_transfer_grant(struct sim *sim, struct sim_transfer *transfer);
-/** Submit the PUTs. */
+/** Submit the PUTs of a transfer. */
 void sim_transfer_put(struct sim *sim, struct sim_transfer *transfer);
 /** Handle the successful completion of a PUT. */
 void sim_transfer_placed(struct sim *sim, struct sim_message *message);
-/** Handle FINISH at the target: all data must be in place. */
+/** Handle FINISH at the target, whose memory must now hold all data. */
 void sim_transfer_finish(struct sim *sim, struct sim_transfer *transfer);
-/** Deregister the memory while it may be accessed. */
+/** Deregister a transfer's memory, which PUTs may still be accessing. */
 void sim_transfer_revoke(struct sim *sim, struct sim_transfer *transfer);
-/** Check that no byte of the arena outside registered regions has changed. */
+/** Check that no byte of the arena has changed outside the registered regions. */
 void sim_transfer_check_arena(struct sim_node *node);
-/** Deregister the remaining regions, whose FINISH was lost with a connection. */
+/** Deregister the remaining regions: their FINISH was lost with a connection. */
 void sim_transfer_drop_all(struct sim_node *node);
 void sim_transfer_free(struct sim *sim);
 
 /* ---- one-sided accesses ---- */
 
-/** Give a starting process a window, in runs that have accesses. */
+/** Give a starting process a window if the run has accesses. */
 void sim_access_start(struct sim_node *node);
 /** Access the window of a peer. */
 void sim_access_begin(struct sim_node *node, uint32_t peer);
-/** Let pending accesses between two nodes fail: a connection was closed or given up. */
+/** Allow pending accesses between two nodes to fail: a connection was closed or given up. */
 void sim_access_closed(struct sim *sim, uint32_t one, uint32_t other);
-/** Let accesses of a process that is about to die fail. */
+/** Allow a process's accesses to fail because it is about to die. */
 void sim_access_died(struct sim_node *node);
-/** Take back the window of a process. */
+/** Deregister and free the window of a process. */
 void sim_access_end(struct sim_node *node);
-/** Add up a node's GET progress by target. It changes whenever data arrives; 0: no GET. */
+/** Sum a node's GET progress by target. The sum changes when data arrives; 0: no GET. */
 void sim_access_progress(const struct sim_node *node, uint64_t *progress);
-/** Check, once all is quiet, that each counter holds the sum of all additions. */
+/** Once no access is pending, check that each counter holds the sum of all additions. */
 void sim_access_check(const struct sim *sim);
 void sim_access_free(struct sim *sim);
 
@@ -545,55 +546,55 @@ void sim_access_free(struct sim *sim);
 
 void sim_app_init(struct sim *sim, struct sim_node *node);
 void sim_app_step(struct sim *sim, struct sim_node *node);
-/** Handle early completion of a message: the program may send the next. */
+/** Handle the early completion of a message: the program may send its next message. */
 void sim_app_completed_early(struct sim *sim, struct sim_node *node);
 void sim_app_delivered(struct sim *sim, struct sim_channel *channel, struct sim_message *message);
 void sim_app_completed(struct sim *sim, struct sim_message *message, enum rawe_status status);
 bool sim_app_idle(const struct sim_node *node);
-/** Retry, when due, messages that the engine could not queue. */
+/** Retry messages that the engine could not queue, if they are due. */
 void sim_app_resubmit(struct sim *sim, struct sim_node *node);
 
 /* ---- leaving ---- */
 
 /**
- * Return true if nodes finalize in this run. They do not once a CLOSE was lost, because anything
+ * Return true if nodes finalize in this run. They do not if a CLOSE was lost, because everything
  * that the peer then sends on that connection is lost.
  */
 bool sim_depart_possible(const struct sim *sim);
-/** Begin, once all is settled, to let nodes finalize one after the other. */
+/** Once all operations are settled, start letting nodes finalize one after the other. */
 void sim_depart_begin(struct sim *sim);
 /** Continue the departure of a node. Returns true if it leaves now. */
 bool sim_depart_step(struct sim *sim, struct sim_node *node);
 /** Record the delivery of a farewell. */
 void sim_depart_farewell(struct sim *sim, struct sim_node *node);
-/** Return true while its engine finalizes. */
+/** Return true while the node's engine is finalizing. */
 bool sim_depart_finalizing(const struct sim_node *node);
-/** Return when its departure continues; UINT64_MAX: with the next frame. */
+/** Return when the node's departure continues; UINT64_MAX: when the next frame arrives. */
 uint64_t sim_depart_wake_ns(const struct sim_node *node);
 /** Return true once all nodes have left. */
 bool sim_depart_over(const struct sim *sim);
 
 /* ---- checks ---- */
 
-/** Check a frame that is sent in the packet. */
+/** Check a frame that a node sends in a packet. */
 void sim_check_frame(struct sim_node *node, const struct rawe_header *header,
                      struct sim_packet *packet);
 /** Check a node after its progress. */
 void sim_check_node(struct sim_node *node);
 /** Check that giving up a connection after `silent_ns` of silence is justified. */
 void sim_check_failed(struct sim_channel *channel, uint64_t silent_ns);
-/** Check, when we learn that the peer has given up a connection, that it had reason to. */
+/** When a node learns that its peer gave up a connection, check that the peer had a reason. */
 void sim_check_given_up(struct sim_channel *channel);
-/** Return true if everything sent is settled and all nodes are quiet. */
+/** Return true if all messages sent are settled and all nodes are quiet. */
 bool sim_check_quiet(struct sim *sim);
-/** Report a violation if nothing has happened for too long. */
+/** Report a violation if there has been no activity for too long. */
 void sim_check_stalled(struct sim *sim);
-/** Check the counters at the quiet end. */
+/** Check the counters at the end of the run, when all nodes are quiet. */
 void sim_check_counters(struct sim *sim);
 
 /* ---- trace ---- */
 
-/** This process's run, for which net_fail reports violations. */
+/** The current run, for which net_fail reports violations. */
 extern struct sim *sim_running;
 void sim_trace_line(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #define sim_trace(sim, ...)                   \
@@ -611,11 +612,11 @@ struct sim_result {
     uint64_t events, virtual_ns, messages, puts, lost;
     uint64_t frames, resent, migrations;
     uint64_t control[SIM_CONTROLS];
-    uint64_t incidents; /**< of all faults */
+    uint64_t incidents; /**< number of faults of all kinds */
     uint64_t calm_connections;
     uint64_t calm_frames;                /**< frames of undisturbed runs */
     uint64_t calm_control[SIM_CONTROLS]; /**< control frames of undisturbed runs */
-    uint64_t digest;                     /**< of all events */
+    uint64_t digest;                     /**< digest of all events */
     unsigned nodes, nics;
     uint64_t faults;
 };
@@ -638,11 +639,11 @@ struct sim {
     uint64_t channels_opened;
     uint64_t incident_count; /**< including those that the options prevented */
     uint64_t digest;
-    uint64_t activity_ns;  /**< when something was last submitted, delivered or completed */
+    uint64_t activity_ns;  /**< when a message was last submitted, delivered or completed */
     uint64_t disturbed_ns; /**< last known end of a pause or partition */
     uint64_t faults_end_ns;
     bool calm;      /**< no frame lost, duplicated or late, no connection ended, no pause */
-    bool finishing; /**< everything has been settled; nodes end one by one */
+    bool finishing; /**< all messages are settled; nodes end one by one */
     bool departing; /**< as `finishing`, but nodes finalize: sim_depart.c */
     bool fence_passed;
     unsigned unborn; /**< processes yet to start */
@@ -652,7 +653,7 @@ struct sim {
     struct sim_node *nodes;
     struct sim_host *hosts;
     struct net_ledger ledger;
-    uint64_t puts; /**< completed successfully */
+    uint64_t puts; /**< PUTs completed successfully */
     struct sim_access *accesses;
     uint32_t accesses_count, accesses_open;
     struct sim_transfer *transfers;
@@ -680,13 +681,13 @@ static inline bool sim_incident(struct sim *sim)
     return number >= sim->options.incident_first && number < sim->options.incident_end;
 }
 
-/** Return true, counting an incident, in `ppm` of a million cases. */
+/** With probability `ppm` per million, count an incident and return true. */
 static inline bool sim_strikes(struct sim *sim, struct sim_random *random, uint32_t ppm)
 {
     return sim_random_chance(random, ppm) && sim_incident(sim);
 }
 
-/** Plan an event without a packet. */
+/** Plan an event that has no packet. */
 static inline void sim_plan_event(struct sim *sim, enum sim_event_kind kind, uint64_t at_ns,
                                   uint32_t node, uint64_t value)
 {
@@ -700,7 +701,7 @@ static inline void sim_disturb(struct sim *sim, uint64_t at_ns)
     sim->disturbed_ns = sim->disturbed_ns < at_ns ? at_ns : sim->disturbed_ns;
 }
 
-/** Simulate one whole run. Returns only if no invariant was violated. */
+/** Simulate one entire run. Returns only if no invariant was violated. */
 void sim_run(const struct sim_options *options, void (*on_violation)(struct sim *, const char *),
              struct sim_result *result);
 

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * One-sided accesses: each node has a window of memory for PUTs, GETs and atomic operations of all
- * others. The expected results are known: a counter returns each value once, the words of a source
- * have the values that this source gave them, and the rest never changes.
+ * other nodes. The expected results are known: a counter returns each value once, each source's
+ * words have the values that it gave them, and the rest of the window never changes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,13 +19,13 @@
 
 /** Words to which all nodes add one; the second half have four bytes. */
 #define COUNTERS 8u
-/** Words per source, which accesses each one at most once at a time. */
+/** Words per source, which has at most one access to each word at a time. */
 #define WORDS 4u
 
-#define CONSTANT_BYTES 200000u /* long enough for replies to be split among routes */
+#define CONSTANT_BYTES 200000u /* so long that replies are split among routes */
 #define BEHIND_BYTES 16u
 #define UNTOUCHED 0xC3u
-/** Content of memory that was deregistered and reused. */
+/** Content of memory that was deregistered and then reused. */
 #define REUSED 0xA7
 
 /** Expected state of a word. */
@@ -62,18 +62,18 @@ struct sim_access {
     struct sim_access *next;
     struct sim *sim;
     struct net_process from, to;
-    struct sim_window *window; /**< of `to`, while it lives */
+    struct sim_window *window; /**< the window of `to`, while that process lives */
     struct rawe_operation operation;
-    uint32_t counter, word; /**< one of them, or UINT32_MAX */
+    uint32_t counter, word; /**< index of either; UINT32_MAX: not accessed */
     uint64_t before, after; /**< of a word */
     uint64_t result;
     uint8_t *got; /**< GET of constant memory */
-    bool excused; /**< it may fail */
+    bool excused; /**< the access may fail */
     bool revoked; /**< the memory was deregistered: a PUT may complete without effect */
     bool ended;
 };
 
-/** Register the window's memory for all accesses. */
+/** Register the window's memory for all kinds of access. */
 static void grant(struct sim_node *node, struct sim_window *window)
 {
     if (!rawe_handle_register(&node->handles, window, REGISTERED_BYTES, &window->handle_index,
@@ -188,7 +188,7 @@ static void operation_done(struct rawe_operation *operation, enum rawe_status st
         (struct sim_access *)(void *)((char *)operation - offsetof(struct sim_access, operation));
 
     if (operation->kind == RAWE_FRAGMENT_PUT) {
-        access->result = access->before; /* it returns no value */
+        access->result = access->before; /* this operation returns no value */
         status = access->revoked ? RAWE_STATUS_FAILED : status;
     }
     ended(access, status);
@@ -202,7 +202,7 @@ static void excuse(struct sim_access *access)
     access->excused = true;
 }
 
-/** Return true if the node has given up a channel to the peer, or its closing is not settled. */
+/** Return true if the node has given up a channel to the peer, or a channel's close is pending. */
 static bool doubtful(const struct sim_node *node, uint32_t peer)
 {
     bool found = false;

@@ -2,15 +2,15 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Interfaces whose address changes during a run, like a bond's, and the component's reaction. The
- * host sends from the new address at once, and announces it to its peers. They PING it before they
- * follow, and look for a silent peer at its other addresses. A host still receives frames sent to
- * the address that it published.
+ * host sends from the new address at once, and announces it to its peers. They PING the address
+ * before they use it, and look for a silent peer at its other addresses. A host still receives
+ * frames sent to the address that it published.
  */
 #include <string.h>
 
 #include "sim.h"
 
-/** The byte of an address that counts its interface's addresses. */
+/** Index of the byte of an address that counts the addresses of the interface. */
 #define COUNTING 2u
 
 #define COUNTED_MOST 63u
@@ -43,7 +43,7 @@ void sim_address_plan(struct sim *sim)
         uint32_t node = (uint32_t)sim_random_below(&random, sim->plan.nodes);
         uint64_t choice = sim_random_next(&random);
         sim_plan_event(sim, SIM_EVENT_ADDRESS, at_ns, node, choice);
-        if (sim_random_below(&random, 2) == 0) { /* another host soon afterwards */
+        if (sim_random_below(&random, 2) == 0) { /* let another host change soon afterwards */
             at_ns += sim_random_scaled(&random, 1, 1000000);
             node = (uint32_t)sim_random_below(&random, sim->plan.nodes);
             sim_plan_event(sim, SIM_EVENT_ADDRESS, at_ns, node, choice);
@@ -75,7 +75,7 @@ void sim_address_change(struct sim *sim, struct sim_node *node, uint64_t choice)
     }
 }
 
-/** Return true if a connection that prefers the route has failed: the process counts as lost. */
+/** Return true if a connection that prefers the route has failed, so the process is lost. */
 static bool is_lost(const struct sim_node *node, const struct sim_peer *route)
 {
     const struct sim_channel *channel = node->channels;

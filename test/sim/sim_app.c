@@ -1,12 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The program on a node: bursts of messages, requests with replies, and transfers like an MPI
- * library's (offer, grant, PUT, finish), some of them from within the engine's callbacks.
+ * The program on a node: bursts of messages, requests with replies, and transfers like those of an
+ * MPI library (offer, grant, PUT, finish), some of them started by the engine's callbacks.
  */
 #include "sim.h"
 
-/** Longest interval between attempts to send a message that the engine rejects. */
+/** Maximum interval between attempts to send a message that the engine rejects. */
 #define RETRY_MOST_NS 10000000u
 
 void sim_app_init(struct sim *sim, struct sim_node *node)
@@ -94,7 +94,7 @@ static void begin_operation(struct sim *sim, struct sim_node *node)
     sim_submit(sim, message);
 }
 
-/** Send one peer many messages of the same length, each of which may nearly fill a frame. */
+/** Send a peer many messages of one length, which may nearly fill a frame. */
 static void begin_streak(struct sim *sim, struct sim_node *node)
 {
     struct sim_app *app = &node->app;
@@ -156,8 +156,8 @@ static bool wants_to_close(struct sim *sim, struct sim_node *node)
 }
 
 /**
- * Return true if the program has replaced the channel by another or, on a route that only the peer
- * uses, if the peer has restarted.
+ * Return true if the program has replaced the channel with another one or, if only the peer uses
+ * the route, if the peer has restarted.
  */
 static bool is_outdated(const struct sim *sim, const struct sim_channel *channel)
 {
@@ -168,7 +168,7 @@ static bool is_outdated(const struct sim *sim, const struct sim_channel *channel
                : sim->nodes[channel->peer].life != channel->peer_life;
 }
 
-/** Close failed and outdated connections sooner or later; maybe also a good one. */
+/** At random times, close failed and outdated connections, and occasionally a good one. */
 static void tidy(struct sim *sim, struct sim_node *node)
 {
     for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
@@ -255,7 +255,7 @@ void sim_app_delivered(struct sim *sim, struct sim_channel *channel, struct sim_
         break;
     }
     if (!sim->departing && wants_to_close(sim, node)) {
-        /* A callback may close another connection than its own. */
+        /* A callback may close a connection other than its own. */
         close_one(sim, node, channel);
     }
 }

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Batches: frames of the bulk lane that are sent as one packet. Some paths cut them into frames,
- * and receivers merge frames again like GRO. A received batch is copied straight to the place that
- * the engine names.
+ * Batches: frames of the bulk lane that are sent as one packet. Some paths cut batches into frames,
+ * which receivers merge again as GRO does. A received batch is copied straight to the destination
+ * that the engine names.
  */
 #include <string.h>
 
@@ -106,7 +106,7 @@ void sim_batch_at_switch(struct sim *sim, struct sim_packet *packet)
     }
 }
 
-/** Return true if GRO merges the next packet into this one. It merges no damaged packet. */
+/** Return true if GRO merges the next packet into this one. GRO never merges damaged packets. */
 static bool joins(const struct sim_packet *packet, uint32_t first_bytes,
                   const struct sim_packet *next)
 {
@@ -141,7 +141,7 @@ struct sim_packet *sim_batch_take(struct sim_nic *nic)
             sim_packet_take(sim, packet->len_bytes + next->len_bytes - NET_BATCH_HEAD_BYTES);
         sim_trace(sim, "merged with %s", sim_trace_frame(next, text, sizeof(text)));
         sim_evidence_arrived(node, next);
-        merged->arrived_ns = packet->arrived_ns; /* like GRO, that of the first frame */
+        merged->arrived_ns = packet->arrived_ns; /* as in GRO, the first frame's time */
         merged->step_ns = packet->step_ns;
         memcpy(merged->bytes, packet->bytes, packet->len_bytes);
         (void)net_batch_join(merged->bytes, packet->len_bytes, next->bytes, next->len_bytes);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Connections as seen by the program on a node: opening, closing, the engine's callbacks, sending.
+ * Connections as the program on a node sees them: opening, closing, engine callbacks, sending.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "conn/rawe_conn.h"
 #include "routes/rawe_balance.h"
 
-/** rawe_callbacks.long_reply. Opens channels first: each connection of a peer object has one. */
+/** rawe_callbacks.long_reply. First opens a channel for each of the peer object's connections. */
 static bool long_reply(void *context, struct rawe_conn *conn, struct rawe_send *send)
 {
     struct sim_channel *channel = conn->owner;
@@ -57,13 +57,13 @@ static struct sim_channel *channel_open(struct sim_node *node, struct sim_peer *
     return channel;
 }
 
-/** Return the place of the route's current channel; NULL if the program does not use the route. */
+/** Return where the route's current channel is stored; NULL if the program does not use it. */
 static struct sim_channel **current_of(const struct sim_peer *via, uint8_t lane)
 {
     return via->is_used ? &via->nic->node->current[via->node].lanes[via->nic->index][lane] : NULL;
 }
 
-/** Return the channel of a route to the node's running process, and send on it from now on. */
+/** Return the channel on a route to the node's running process, and send on it from now on. */
 static struct sim_channel *channel_renew(struct sim_peer *via, uint8_t lane)
 {
     const struct rawe_conn *conn = via->peer.conn[lane];
@@ -102,7 +102,7 @@ struct sim_channel *sim_channel_get(struct sim_node *node, uint32_t peer, unsign
         return NULL;
     }
     if (channel == NULL) {
-        /* Most programs know that a host is gone for good. */
+        /* Most programs learn that a host is permanently gone. */
         bool gone = (node->cut_until_ns == UINT64_MAX || other->cut_until_ns == UINT64_MAX) &&
                     sim_random_below(&node->random, 8) != 0;
         return gone ? NULL : channel_renew(sim_route_get(node, peer, nic), lane);
@@ -232,7 +232,7 @@ static void fail(struct sim_channel *channel)
 
     channel->failed = true;
     if (node->sim->nodes[channel->peer].life == channel->peer_life) {
-        sim_submit_closed(channel); /* a live peer learns of it later */
+        sim_submit_closed(channel); /* a live peer learns of the close later */
     }
     /* A failed connection may be closed at once, or later. */
     if (sim_random_below(&node->random, 2) == 0) {
@@ -255,8 +255,8 @@ static void given_up(void *context, struct rawe_conn *conn)
 }
 
 /**
- * rawe_callbacks.lost, which would end a program that is about to finalize. Data may be lost when a
- * peer closes its connection, but not when it leaves by finalizing.
+ * rawe_callbacks.lost, which would end a program that is about to finalize. Data may be lost if a
+ * peer closes its connection, but not if the peer finalizes.
  */
 static void lost(void *context, struct rawe_conn *conn)
 {

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Invariants of connections, engines and the whole run. Invariants of single messages are in
- * test/net/net_ledger.c, those of memory in sim_transfer.c.
+ * Invariants of connections, engines and the whole run. test/net/net_ledger.c has the invariants of
+ * single messages, and sim_transfer.c those of memory.
  */
 #include <string.h>
 
@@ -12,10 +12,10 @@
 
 #define SECOND 1000000000ull
 
-/** Maximum delay of timers. */
+/** Maximum delay with which a timer runs. */
 #define TICK_NS (1ull << RAWE_TIMER_TICK_SHIFT)
 
-/** Maximum time without any event once all faults have ended. */
+/** Maximum time without any event after all faults have ended. */
 #define STALL_NS (10 * SECOND)
 
 static void check_sequenced(struct sim_node *node, const struct rawe_header *header,
@@ -36,7 +36,7 @@ static void check_sequenced(struct sim_node *node, const struct rawe_header *hea
     }
     bool again = rawe_sequence_before(header->sequence, channel->next_sequence);
     if (sim->plan.lying) {
-        /* After a forged acknowledgement of unsent frames, the sender continues after them. */
+        /* If a forged ACK acknowledges unsent frames, the sender skips those frames. */
         again = (header->flags & RAWE_FLAG_RESENT) != 0;
         channel->next_sequence = again ? channel->next_sequence : header->sequence;
     } else if (again != ((header->flags & RAWE_FLAG_RESENT) != 0) ||
@@ -170,7 +170,7 @@ static void check_channel(struct sim *sim, struct sim_channel *channel)
     /* A peer is given up not while the program is absent, but at the next probe after that. */
     bool long_back =
         sim->now_ns >= node->pause_until_ns + 2 * engine->config.liveness.probe_most_ns;
-    /* The timer may still wait for an answer that has arrived meanwhile. */
+    /* The timer may still be set although the answer has arrived in the meantime. */
     uint64_t idle_most_ns = sim->plan.idle_ns + engine->config.liveness.probe_most_ns + late_ns;
     uint64_t asked_ns = rawe_route_asked_ns(conn->path.preferred);
     asked_ns = conn->path.liveness.asked_ns > asked_ns ? conn->path.liveness.asked_ns : asked_ns;
@@ -204,7 +204,7 @@ static void check_channel(struct sim *sim, struct sim_channel *channel)
 struct sum {
     struct rawe_counters counters;
     uint64_t dropped;
-    uint64_t dropped_strange; /**< of these, for reasons that apply to an unknown peer */
+    uint64_t dropped_strange; /**< those dropped for reasons that apply to unknown peers */
 };
 
 static void add_counters(struct sum *sum, const struct rawe_counters *counters)
@@ -220,10 +220,10 @@ static void add_counters(struct sum *sum, const struct rawe_counters *counters)
 }
 
 /**
- * Check memory limits, with their exceptions: one slab of each size is always allowed, and the last
- * one may pass the limit; each connection may get one buffer beyond the limit, for the message that
- * blocks all others; deferred data may exceed its limit by one message, and by the messages that
- * one connection had in reassembly.
+ * Check memory limits, with these exceptions: one slab of each size is always allowed, and the last
+ * slab may exceed the limit; each connection may get one buffer above the limit, for the message
+ * that blocks all later ones; deferred data may exceed its limit by one message, and by the messages
+ * that one connection had in reassembly.
  */
 static void check_memory(const struct sim_nic *nic)
 {
@@ -322,7 +322,7 @@ void sim_check_given_up(struct sim_channel *channel)
         net_fail("death is told once", "n%u hears again that n%u has given it up", node->index,
                  channel->peer);
     }
-    /* A forged CLOSE is believed if the peer computes or is cut off, and so answers no probe. */
+    /* A forged CLOSE is believed if the peer is computing or cut off, and so answers no probe. */
     bool may_be =
         sim->net.given_up_forged_ns != 0 && sim->now_ns - sim->net.given_up_forged_ns >= SECOND;
     if (!may_be && peer->alive && peer->life == channel->peer_life && back != NULL &&
@@ -401,7 +401,7 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
                  (unsigned long long)counters->migrations);
     }
     if (counters->migrations != 0) {
-        return; /* answers of a suspended host do not arrive on all routes at once either */
+        return; /* nor do a suspended host's answers arrive on all routes at once */
     }
     if (sum->dropped != expected || counters->duplicates != 0 || counters->peers_lost != 0) {
         net_fail("nothing is dropped without a fault", "%llu frames dropped, %llu duplicates",
@@ -425,19 +425,19 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
     }
 }
 
-/** Maximum of acknowledgements, probes and answers per data frame, and per lost frame, ... */
+/** Maximum number of acknowledgements, probes and answers per data frame and per lost frame, ... */
 #define CONTROL_PER_FRAME_MOST 1u
 
 /**
- * ... and with a ring of fewer frames per connection: when a peer begins to send, the shares of all
- * others change, and each gets an update.
+ * ... and if the ring holds fewer frames per connection: when a peer starts sending, the shares of
+ * all other peers change, and each is sent an update.
  */
 #define CONTROL_PER_FRAME_SCARCE 2u
 #define SCARCE_FRAMES 32u
 
 /**
- * ... and per connection: a probe each time the interval doubles. If frames pass in one direction
- * only, each probe of one side restarts the intervals of the other.
+ * ... and per connection: a probe each time the interval doubles. If frames pass only in one
+ * direction, each probe from one side restarts the intervals of the other.
  */
 #define CONTROL_PER_CONNECTION_MOST 128u
 
@@ -453,12 +453,12 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
  */
 #define CONTROL_PER_IDLE_MOST 4u
 
-/** ... and per migration of an end: confirmations and answers. */
+/** ... and per migration of one end: confirmations and answers. */
 #define CONTROL_PER_MIGRATION_MOST 32u
 
 /**
- * Check that control frames stay in proportion to data and to time spent in silence, whatever the
- * faults. `migrated`: migrations of living nodes' connections.
+ * Check that the number of control frames stays in proportion to data and to time spent in silence,
+ * whatever the faults. `migrated`: number of migrations of living nodes' connections.
  */
 static void check_control(struct sim *sim, uint64_t migrated)
 {
@@ -496,8 +496,8 @@ static void check_control(struct sim *sim, uint64_t migrated)
 }
 
 /**
- * Check that, at the quiet end, an interface without pending operations publishes no outstanding
- * data.
+ * When all nodes are quiet, check that an interface without pending operations publishes no
+ * outstanding data.
  */
 static void check_asked(const struct sim_nic *nic)
 {
@@ -511,8 +511,8 @@ static void check_asked(const struct sim_nic *nic)
 }
 
 /**
- * Check, in runs without lost or late frames, that a line's estimated rate is at least the reported
- * one, and not too high.
+ * In runs without lost or late frames, check that the estimated rate of a line is at least the
+ * reported rate, and not too high.
  */
 static void check_line(const struct sim_nic *nic)
 {

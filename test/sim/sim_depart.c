@@ -1,37 +1,37 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Nodes that leave like ranks in MPI_Finalize. Each first sends messages that no node waits for.
- * Once all have done so (the fence), each sends a farewell to its next neighbor, at a random time,
- * waits for that of its previous neighbor, and finalizes. Whatever the network does, no peer may be
- * given up, no awaited message may be lost, and all nodes must leave.
+ * Nodes that leave as ranks do in MPI_Finalize. Each node first sends messages that no node waits
+ * for. Once all nodes have done so (the fence), each sends a farewell to its next neighbor at a
+ * random time, waits for the farewell from its previous neighbor, and finalizes. Whatever the
+ * network does, no peer may be given up, no awaited message lost, and all nodes must leave.
  */
 #include "sim.h"
 
 #include "conn/rawe_conn_end.h"
 
-/** Messages of a node that no other node waits for. */
+/** Number of messages from each node that no other node waits for. */
 #define UNMATCHED_MOST 16u
 
 /** Interval at which a finalizing node checks whether its connections may be closed. */
 #define ASK_NS 1000000u
 
-/** Longest time that finalizing takes once faults have ended: for frames, ... */
+/** Maximum time to finalize after faults have ended: this for frames, ... */
 #define DEPART_NS 4000000000ull
 
-/** ... plus these probe intervals, to repeat PROBEs. */
+/** ... plus this many probe intervals, for repeated PROBEs. */
 #define DEPART_INTERVALS 4u
 
 enum departing {
     STAYS,      /**< has not begun to leave */
     READY,      /**< at the fence */
     WAITS,      /**< has sent its farewell */
-    FINALIZING, /**< it gets no more completions */
+    FINALIZING, /**< gets no more completions */
 };
 
 /**
- * Return true if this end is open but the other end is not: it was closed, perhaps opened again but
- * not connected, because it has nothing to send.
+ * Return true if this end is open but the other end is not: that end was closed, and perhaps
+ * reopened but not connected because it has nothing to send.
  */
 static bool is_half_closed(const struct sim_channel *channel)
 {
@@ -124,7 +124,7 @@ static bool is_at_fence(const struct sim_node *node)
     return ready;
 }
 
-/** Let all nodes pass the fence if `last`, which reaches it now, was the last one. */
+/** Let all nodes pass the fence if `last`, which is reaching it, is the last node to do so. */
 static void try_fence(struct sim *sim, const struct sim_node *last)
 {
     struct sim_random random = sim_random_stream(sim->options.seed, 32);
@@ -139,7 +139,7 @@ static void try_fence(struct sim *sim, const struct sim_node *last)
     for (unsigned i = 0; i < sim->plan.nodes; i++) {
         struct sim_node *node = &sim->nodes[i];
         node->depart_ns = sim->now_ns + sim_random_scaled(&random, 1000, sim->plan.depart_ns);
-        if (node != last) { /* that one is still in its progress call */
+        if (node != last) { /* `last` is still in its progress call */
             sim_node_wake(node, node->depart_ns);
         }
     }
@@ -183,7 +183,7 @@ static bool may_depart(struct sim_node *node)
     return all;
 }
 
-/** Check that a node does not finalize for too long: by then, each peer has answered or left. */
+/** Check that a node is not finalizing for longer than its peers need to answer or leave. */
 static void check_patience(const struct sim *sim, const struct sim_node *node)
 {
     uint64_t least_ns = DEPART_NS + DEPART_INTERVALS * sim->plan.probe_most_ns;

@@ -1,12 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Checks retransmissions: a frame may be resent only if something sent later has arrived and it has
- * not. The sender learns this from acknowledgements, while the simulator sees each arrival.
+ * Checks retransmissions: a frame may be resent only if a later transmission has arrived and the
+ * frame has not. The sender learns this from acknowledgements; the simulator sees each arrival.
  *
- * If a frame was sent twice, the sender cannot know which copy has arrived. It may assume the
- * newest one, but not before that one can have been answered (RFC 8985 section 6.2 step 2). The
- * simulator does the same.
+ * If a frame was sent twice, the sender cannot know which copy has arrived. It may assume that it
+ * was the newest, but not before an answer to that copy is possible (RFC 8985 section 6.2 step 2).
+ * The simulator assumes likewise.
  */
 #include <stdlib.h>
 
@@ -65,7 +65,7 @@ static struct sim_sending *sending_of(struct sim_channel *channel, uint32_t sequ
     return &channel->sendings[sequence & (channel->node->sim->plan.window_frames - 1)];
 }
 
-/** Record the arrival of transmission `order`, as far as the sender can know it. */
+/** Record the arrival of transmission `order`, as far as the sender can know of it. */
 static void arrived(struct sim_channel *channel, uint64_t order)
 {
     if (channel->arrived_order < order) {
@@ -73,7 +73,7 @@ static void arrived(struct sim_channel *channel, uint64_t order)
     }
 }
 
-/** Record a transmission of a frame whose earlier copy has arrived; it becomes evidence later. */
+/** Record a transmission that becomes evidence only later: an earlier copy has already arrived. */
 static void arrived_early(struct sim_channel *channel, const struct sim_sending *sending)
 {
     if (channel->early_count == channel->early_room) {
@@ -179,7 +179,7 @@ static void frames_arrived(struct sim_channel *channel, const struct sim_packet 
     }
     for (uint32_t i = 0; i < packet->sequenced; i++) {
         const struct sim_sending *newest = sending_of(channel, header.sequence + i);
-        /* A newer frame may have taken the slot of one that has left the window. */
+        /* The frame may have left the window, and a newer frame may have taken its slot. */
         bool in_window =
             !rawe_sequence_before(header.sequence + i, sim_conn(channel)->tx.window.una);
         arrived(channel, packet->order + i);

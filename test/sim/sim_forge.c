@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Forged frames. A frame from an unknown peer changes nothing at all. A replayed frame has the
- * effect of a late one. An attacker who knows the keys may confuse its victims, but can neither
- * reach memory that peers may not access nor exceed resource limits.
+ * Forged frames. A frame from an unknown peer must change nothing. A replayed frame has the effect
+ * of a late frame. An attacker who knows the keys may confuse its victims, but can neither reach
+ * memory that peers may not access nor exceed resource limits.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "net_forge.h"
 #include "net_engine.h"
 
-/** Forged frames in a run: enough to meet every state, few enough to keep runs short. */
+/** Number of forged frames in a run: enough to hit every state, few enough to keep runs short. */
 #define FORGED_MOST 400u
 
 static uint64_t gap_ns(const struct sim_plan *plan, enum sim_forgery kind)
@@ -177,7 +177,7 @@ static uint64_t near(struct sim_random *random, uint64_t number)
     return style == 0 ? any : style < 11 ? number : number + sim_random_below(random, 17) - 8;
 }
 
-/** Choose a type, mostly data or ACK: a forged CLOSE leaves no connection to attack. */
+/** Choose a type, mostly data or ACK, because a forged CLOSE leaves no connection to attack. */
 static uint8_t choose_type(struct sim_random *random)
 {
     static const uint8_t often[] = {RAWE_FRAME_DATA, RAWE_FRAME_BULK, RAWE_FRAME_ACK};
@@ -287,7 +287,7 @@ static struct sim_packet *make_attack(struct sim *sim, struct sim_node *node)
     return sim_random_below(random, 8) == 0 ? make_changed(sim) : make_hostile(sim, node, victim);
 }
 
-/** Record the first time that a forged frame says a peer was given up. */
+/** Record when a forged frame first says that a peer was given up. */
 static void note_given_up(struct sim *sim, const struct sim_packet *packet)
 {
     struct rawe_header header;

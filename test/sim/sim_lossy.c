@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A route that loses some of its frames for seconds, while other routes of the same hosts are good.
- * Connections must leave it, and use it again afterwards (checked by sim_route.c). If all routes
- * are equally lossy, one may look worse by chance and be left, but never the last one.
+ * A route that loses some of its frames for seconds, while the other routes between its hosts are
+ * good. Connections must leave the route, and use it again afterwards (sim_route.c checks this). If
+ * all routes are equally lossy, one may look worse by chance and be left, but never the last one.
  */
 #include "sim.h"
 
@@ -15,10 +15,10 @@
 #define LEFT_NS (10 * SECOND)
 #define MUCH_PPM 250000u
 
-/** Losses no further apart than this mean continuous traffic. */
+/** If losses are no further apart than this, traffic was continuous. */
 #define BREAK_NS SECOND
 
-/** If all routes lose frames, one may be left by mistake at most once in this time. */
+/** If all routes lose frames, a route may be left by mistake at most once in this time. */
 #define MISTAKE_NS (2 * SECOND)
 
 void sim_lossy_plan(struct sim *sim)
@@ -55,7 +55,7 @@ void sim_lossy_begin(struct sim *sim)
 }
 
 /**
- * Return true while the route is lossy. It is good again once nodes leave, which needs fast
+ * Return true while the route is lossy. It recovers when nodes leave, because leaving needs fast
  * answers.
  */
 static bool is_on(const struct sim *sim)
@@ -91,7 +91,7 @@ static bool loses(const struct sim *sim, uint32_t from, unsigned from_nic, uint3
     }
 }
 
-/** Record that a route has lost a packet of data. */
+/** Record that a route has lost a data packet. */
 static void note(struct sim_peer *route, uint64_t now_ns)
 {
     if (now_ns > route->lost_last_ns + BREAK_NS) {
@@ -129,7 +129,7 @@ static bool is_meant(const struct sim_peer *route)
            loses(sim, route->node, route->far, node, route->nic->index);
 }
 
-/** Return true if another route to the process is good, and our process knows it. */
+/** Return true if another route to the process is good and our process knows so. */
 static bool has_good(struct sim_peer *route)
 {
     bool found = false;
@@ -152,7 +152,7 @@ static bool is_used(const struct sim_node *node, const struct sim_peer *route)
     return used;
 }
 
-/** Check that a route that keeps losing frames was left. */
+/** Check that connections have left a route that keeps losing frames. */
 static void check_left(const struct sim_node *node, struct sim_peer *route, bool calm)
 {
     if (!calm || !has_good(route)) {
@@ -166,7 +166,7 @@ static void check_left(const struct sim_node *node, struct sim_peer *route, bool
     }
 }
 
-/** Check the leaving of a route: it must be the lossy one, or a rare mistake if all are lossy. */
+/** A route was left: check that it is lossy, or if all are lossy, that this mistake is rare. */
 static void check_departure(const struct sim_node *node, struct sim_peer *route)
 {
     const struct sim *sim = node->sim;

@@ -24,22 +24,22 @@
 
 #define PROGRESS_SECONDS 10
 
-/** Control frames in undisturbed runs, in percent of the sequenced frames... */
+/** Maximum number of control frames in undisturbed runs: this percentage of sequenced frames... */
 #define CONTROL_PERCENT_MOST 50u
 
-/** ... plus these for each connection, until it knows its round-trip time. */
+/** ... plus this many per connection, until its round-trip time is known. */
 #define CONTROL_FIRST 2u
 
-/** With fewer frames, the ratio is meaningless. */
+/** If there are fewer frames, the ratio is not checked. */
 #define CALM_FRAMES_LEAST 10000u
 
 /**
- * A run takes milliseconds of processor time, one in a thousand takes seconds, and ten times that
- * under the thread sanitizer. A run that takes longer than this hangs.
+ * A run takes milliseconds of processor time, one in a thousand takes seconds, and ten times as long
+ * under the thread sanitizer. A run that takes longer than this is considered hung.
  */
 #define RUN_SECONDS_MOST 120u
 
-/** Runs spent on shrinking one failure. */
+/** Number of runs spent on shrinking a failure. */
 #define SHRINKING_RUNS_MOST 400u
 
 /** More incidents than any run has, for runs whose number of incidents is unknown. */
@@ -54,10 +54,10 @@ struct campaign {
     bool shrink;
 };
 
-/** How a run failed; in memory shared with the process that runs it. */
+/** How a run failed; in memory shared with the process that performs the run. */
 struct failure {
     uint64_t incidents; /**< until it failed; UINT64_MAX: unknown */
-    char text[512];     /**< of the violation; empty: it crashed or did not end */
+    char text[512];     /**< the violation; empty: the run crashed or did not end */
 };
 
 /** A worker's report to its parent, in shared memory. */
@@ -70,7 +70,7 @@ struct report {
 
 static struct failure *failure_of_worker;
 
-/** Write the command that repeats a run. */
+/** Write the command line that repeats a run. */
 static void write_command(const struct sim_options *options, char *out, size_t out_bytes)
 {
     char faults[256];
@@ -126,8 +126,8 @@ static void report_violation(struct sim *sim, const char *text)
 }
 
 /**
- * Fork a process for runs. Returns its id, and 0 in the child, which is killed when its parent
- * ends, and whose standard error is discarded: the parent reports its failures.
+ * Fork a process for runs. Returns its id in the parent, and 0 in the child. The child is killed
+ * when its parent ends; its standard error is discarded, because the parent reports its failures.
  */
 static pid_t fork_worker(void)
 {
@@ -139,7 +139,7 @@ static pid_t fork_worker(void)
         perror("rawe-sim: fork");
         exit(2);
     }
-    /* Messages of failed assertions would interrupt the output; these are reported as crashes. */
+    /* A failed assertion's message would disturb the output; the parent reports it as a crash. */
     if (pid == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent ||
                      freopen("/dev/null", "w", stderr) == NULL)) {
         _exit(2);
@@ -164,7 +164,7 @@ struct search {
     unsigned runs;
 };
 
-/** Run in a child process. Returns true if the run fails, with the reason in `failure`. */
+/** Perform a run in a child process. Returns true and sets `failure` if the run fails. */
 static bool fails(const struct sim_options *options, struct failure *failure)
 {
     int status;
@@ -260,7 +260,7 @@ static bool shrink_incidents(struct search *search)
     return false;
 }
 
-/** Make all options explicit that the seed decides, so that each can be reduced. */
+/** Make explicit all options that the seed determines, so that each can be reduced. */
 static void spell_out(struct sim_options *options, uint64_t incidents)
 {
     struct sim_plan plan;
@@ -277,9 +277,9 @@ static void spell_out(struct sim_options *options, uint64_t incidents)
 }
 
 /**
- * Find and print the smallest run that still fails, whatever the invariant: with fewer operations,
- * faults, nodes and interfaces, and only those incidents that the failure needs. `incidents`: of
- * the first failing run; `shared` gets the failures of further runs.
+ * Find and print the smallest run that still fails, whatever invariant it violates: with fewer
+ * operations, faults, nodes and interfaces, and only the incidents that the failure needs.
+ * `incidents`: number in the first failing run; `shared` receives the failures of further runs.
  */
 static void shrink(const struct sim_options *failing, uint64_t incidents, struct failure *shared)
 {
@@ -322,7 +322,7 @@ static void add(struct sim_result *sum, const struct sim_result *result)
 }
 
 struct worker {
-    pid_t pid; /**< 0: has ended */
+    pid_t pid; /**< 0: the worker has ended */
     uint64_t next;
 };
 
@@ -435,8 +435,8 @@ static void print_sum(const struct state *state, const char *end)
 }
 
 /**
- * Return true if undisturbed runs needed few acknowledgements and probes. Single runs have too few
- * frames to tell, so all of them are counted together.
+ * Return true if undisturbed runs needed few acknowledgements and probes. A single run has too few
+ * frames to tell, so the frames of all runs are added up.
  */
 static bool control_frames_few(const struct state *state)
 {
@@ -522,7 +522,7 @@ static struct campaign wanted = {
     .shrink = true,
 };
 
-static bool single; /**< one run, not a campaign */
+static bool single; /**< perform one run, not a campaign */
 
 static bool read_seed(const struct option_row *row, const char *value)
 {

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The network: a link from each interface to one switch and back, with rate, delay and bounded
+ * The network: a link from each interface to a switch and back, with a rate, a delay and bounded
  * buffers, and all faults that affect frames.
  */
 #include <stdlib.h>
@@ -38,7 +38,7 @@ void sim_net_free(struct sim *sim)
 
 struct sim_packet *sim_packet_take(struct sim *sim, uint32_t len_bytes)
 {
-    /* Short frames may be padded. */
+    /* Short frames may have been padded. */
     uint32_t room_bytes = len_bytes < SIM_PADDED_BYTES ? SIM_PADDED_BYTES : len_bytes;
     struct sim_packet *packet = net_new(sizeof(*packet) + room_bytes);
 
@@ -95,7 +95,7 @@ void sim_packet_lose(struct sim *sim, struct sim_packet *packet, const char *why
     sim_packet_give(sim, packet);
 }
 
-/** Return the time that `len_bytes` occupy the interface's link. */
+/** Return the time for which `len_bytes` occupy the interface's link. */
 static uint64_t wire_time_ns(const struct sim_nic *nic, uint64_t len_bytes)
 {
     return len_bytes * nic->node->sim->plan.ps_per_byte * nic->link->slowness / 1000 + 1;
@@ -110,7 +110,7 @@ bool sim_net_full(struct sim *sim, struct sim_nic *nic)
     }
     if (sim_faults_on(sim) && sim_strikes(sim, &nic->full, sim->plan.full_ppm)) {
         nic->full_until_ns = now_ns + sim_random_scaled(&nic->full, 100, sim->plan.full_ns);
-        /* The administrator may have set its length, or replaced the queue. */
+        /* An administrator may have changed the queue's length or replaced the queue. */
         nic->backlog_bytes = (uint32_t)sim_random_scaled(&nic->errors, sim->plan.backlog_bytes / 64,
                                                          sim->plan.backlog_bytes);
         return true;
@@ -119,7 +119,7 @@ bool sim_net_full(struct sim *sim, struct sim_nic *nic)
            nic->link->wire_free_ns - now_ns > wire_time_ns(nic, nic->backlog_bytes);
 }
 
-/** Return true if a port reports an error other than "full". Its frames count as sent. */
+/** Return true if a port reports an error other than "full". Its frames are counted as sent. */
 static bool fails(struct sim *sim, struct sim_nic *nic, bool bulk)
 {
     uint64_t now_ns = nic->node->local_ns;
@@ -237,8 +237,8 @@ static void change_bytes(struct sim_random *random, struct sim_packet *packet)
 }
 
 /**
- * Truncate a frame, or append to it. Nothing is appended to a batch, whose IPv4 header has its
- * length.
+ * Truncate a frame or append bytes to it. Nothing is appended to a batch, because its IPv4 header
+ * gives its length.
  */
 static struct sim_packet *resize(struct sim *sim, struct sim_packet *packet)
 {

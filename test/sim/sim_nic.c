@@ -43,8 +43,8 @@ void sim_nic_clear(struct sim_nic *nic)
 }
 
 /**
- * Return the interface's generator. The first interface has the node's, so that it stays the same
- * when others are added.
+ * Return the interface's random generator. The first interface uses the node's generator, so that
+ * its draws stay the same when interfaces are added.
  */
 static struct sim_random *random_of(struct sim_nic *nic)
 {
@@ -186,7 +186,7 @@ void sim_nic_start(struct sim_nic *nic)
 
 void sim_nic_stop(struct sim_nic *nic)
 {
-    rawe_engine_complete_deferred(&nic->engine); /* completes sends, delivers nothing */
+    rawe_engine_complete_deferred(&nic->engine); /* completes sends but delivers nothing */
     net_engine_stop(&nic->engine);
     memset(&nic->engine, 0, sizeof(nic->engine));
 }
@@ -207,8 +207,8 @@ static struct sim_node *other_process(struct sim_node *node)
 
 /**
  * Return true if the packet reaches another process of the host, as happens while a process joins
- * or leaves a fanout group. That one's filter would drop most of these frames, except those that it
- * passed earlier.
+ * or leaves a fanout group. The other process's filter would drop most of these frames, except
+ * those that it passed earlier.
  */
 static bool goes_astray(struct sim_nic *nic, struct sim_packet *packet)
 {
@@ -280,7 +280,7 @@ static void note_arrival(struct sim_nic *nic, const struct sim_packet *packet)
                          sim_node_clock_at(nic->node, packet->arrived_ns) + packet->step_ns);
 }
 
-/** Pass the frame in memory of exactly its length, so that sanitizers detect reads beyond. */
+/** Pass the frame in a buffer of exactly its length, so that sanitizers detect overruns. */
 static void receive_frame(struct sim_nic *nic, const struct sim_packet *packet)
 {
     uint8_t *bytes = net_new(packet->len_bytes);
@@ -307,8 +307,8 @@ void sim_nic_receive(struct sim_nic *nic, unsigned budget)
         sim_packet_give(sim, packet);
     }
     /*
-     * Empty the bulk queue after the ring, before any answer is sent: a PROBE in the ring may ask
-     * for frames of this queue, and an answer would be false evidence of their loss.
+     * Empty the bulk queue after the ring but before any answer is sent: a PROBE in the ring may ask
+     * about frames in the bulk queue, and an answer would wrongly indicate their loss.
      */
     while ((packet = sim_batch_take(nic)) != NULL) {
         if (sim_batch_intact(packet)) {

@@ -17,14 +17,14 @@ struct sim;
 struct sim_node;
 struct sim_packet;
 
-/** Packets waiting to be received. */
+/** A queue of packets waiting to be received. */
 struct sim_queue {
     struct sim_packet *first, **tail;
     uint32_t count;
 };
 
 void sim_queue_put(struct sim_queue *queue, struct sim_packet *packet);
-/** Take the first packet; NULL if the queue is empty. */
+/** Remove and return the first packet, or NULL if the queue is empty. */
 struct sim_packet *sim_queue_take(struct sim_queue *queue);
 
 /** A host's link to the switch and back. */
@@ -34,22 +34,22 @@ struct sim_link {
     uint64_t port_free_ns; /**< from the switch: free again */
 };
 
-/** A host. Its processes share links, clock and pull; each has its own address on a link. */
+/** A host. Its processes share links, clock and pull state; each has its own address per link. */
 struct sim_host {
     struct sim_link links[SIM_NICS_MAX];
     struct rawe_pull_host pull[SIM_NICS_MAX];
     uint64_t clock_offset_ns;
-    uint64_t step_ns; /**< lead of the clock of arrivals over the host's */
+    uint64_t step_ns; /**< lead of the arrival clock over the host's clock */
 };
 
-/** An interface; context of its engine. */
+/** An interface, which is the context of its engine's callbacks. */
 struct sim_nic {
     struct sim_node *node;
     unsigned index;                    /**< in its node */
-    uint8_t mac[RAWE_MAC_BYTES];       /**< now */
-    uint8_t published[RAWE_MAC_BYTES]; /**< when the process started */
-    unsigned addresses;                /**< that it has had after its first */
-    uint16_t port;                     /**< of the running process, as is `key` */
+    uint8_t mac[RAWE_MAC_BYTES];       /**< current address */
+    uint8_t published[RAWE_MAC_BYTES]; /**< address when the process started */
+    unsigned addresses;                /**< number of address changes so far */
+    uint16_t port;                     /**< port of the running process, like `key` */
     uint32_t key;
     uint32_t payload_max_bytes;
     struct sim_random random; /**< unused by interface 0, which has its node's */
@@ -62,9 +62,9 @@ struct sim_nic {
     bool sends_batches;
     enum sim_batch_path batch_path; /**< of all batches to this interface */
     uint64_t batches_until_ns;      /**< if that is FADING */
-    bool single_frames_stay;        /**< packets of one frame still pass then */
+    bool single_frames_stay;        /**< packets of a single frame still pass afterwards */
 
-    struct sim_link *link; /**< of its host, shared with its other processes */
+    struct sim_link *link; /**< link of its host, shared with the host's other processes */
     uint64_t burst_until_ns;
     uint64_t full_until_ns;
     uint32_t backlog_bytes;     /**< current size of its queue */
@@ -79,11 +79,11 @@ struct sim_nic {
 void sim_nic_init(struct sim_nic *nic, struct sim_node *node, unsigned index);
 /** Return the rate of its link in Mb/s; 0 if the plan keeps it from processes. */
 uint32_t sim_nic_link_mbps(const struct sim_nic *nic);
-/** Choose the properties of its link, and how the link treats batches. */
+/** Choose the properties of an interface's link, and how the link treats batches. */
 void sim_nic_wire(struct sim_nic *nic);
 /** Give a starting process its identity and engine on this interface. */
 void sim_nic_start(struct sim_nic *nic);
-/** Remove all state of an ended process. */
+/** Remove all state of a process that has ended. */
 void sim_nic_stop(struct sim_nic *nic);
 /** Discard the waiting packets without counting them as lost. */
 void sim_nic_clear(struct sim_nic *nic);
@@ -91,7 +91,7 @@ void sim_nic_clear(struct sim_nic *nic);
 void sim_nic_arrive(struct sim_nic *nic, struct sim_packet *packet);
 /** Receive up to `budget` frames, and all batches. */
 void sim_nic_receive(struct sim_nic *nic, unsigned budget);
-/** Run due timers and deferred work, like the component. */
+/** Run expired timers and deferred work, as the component does. */
 void sim_nic_service(struct sim_nic *nic);
 /** Return the number of waiting frames and batches. */
 static inline uint32_t sim_nic_waiting(const struct sim_nic *nic)
@@ -119,19 +119,19 @@ struct sim_address {
     uint64_t known;                        /**< validated addresses, one bit each */
 };
 
-/** A route from one of our interfaces to one of another process; owner of a rawe_peer. */
+/** A route from one of our interfaces to one of another process. It owns a rawe_peer. */
 struct sim_peer {
     struct sim_peer *next;
     struct sim_nic *nic; /**< ours */
     unsigned far;        /**< index of the peer's */
     uint32_t node, life;
-    uint32_t number; /**< among our process's routes */
-    bool is_used;    /**< the program sends on it; false: only the peer has used it */
+    uint32_t number; /**< number among our process's routes */
+    bool is_used;    /**< the program sends on it; false: only the peer uses it */
     uint64_t opened_ns;
     uint64_t lost_first_ns, lost_last_ns; /**< frames lost while it is lossy: sim_lossy.c */
-    unsigned mistakes;                    /**< how often it was left without a reason */
-    unsigned times_down;                  /**< in total */
-    uint64_t down_ns;                     /**< down since; 0: it is up */
+    unsigned mistakes;                    /**< times it was left without a reason */
+    unsigned times_down;                  /**< total number of times */
+    uint64_t down_ns;                     /**< when it went down; 0: it is up */
     bool was_down;                        /**< at the last check: sim_lossy.c */
     struct sim_address address;
     uint64_t pong_ns;               /**< last answer of its responder, by the node's clock */
@@ -140,18 +140,18 @@ struct sim_peer {
 };
 
 /**
- * Return the route from an interface of ours to the process that runs, or last ran, on a node; all
- * routes to that process are created if need be.
+ * Return the route from one of our interfaces to a node's current or most recent process, creating
+ * all routes to that process if necessary.
  */
 struct sim_peer *sim_route_get(struct sim_node *node, uint32_t index, unsigned nic);
 /**
- * Return the interface that a CONNECT received on `nic` is meant for: a peer that has left a route
- * names the route's interface and connects from another.
+ * Return the interface for which a CONNECT received on `nic` is meant: a peer that has left a route
+ * names the route's interface, but connects from another.
  */
 unsigned sim_route_meant(const struct sim_nic *nic, const struct rawe_connect *from);
 /**
- * Return the route on which a peer connects; NULL if no running process does, or if we finalize and
- * do not know it.
+ * Return the route on which a peer connects; NULL if the peer is not a running process, or if we
+ * are finalizing and do not know the peer.
  */
 struct sim_peer *sim_route_called(struct sim_nic *nic, const struct rawe_connect *from,
                                   const uint8_t *source_mac);
@@ -172,11 +172,11 @@ bool sim_route_carries(const struct sim_peer *route);
 /** Send a PING on a route to an address. */
 void sim_route_ask(struct sim_peer *route, unsigned what, uint16_t port, uint32_t key,
                    const uint8_t mac[RAWE_MAC_BYTES]);
-/** Return the number of routes to the route's process. */
+/** Return the number of routes to the process that a route leads to. */
 unsigned sim_route_count(struct sim_peer *route);
-/** Close an interface's routes and their channels, like the component in MPI_Finalize. */
+/** Close an interface's routes and their channels, as the component does in MPI_Finalize. */
 void sim_route_close(struct sim_nic *nic);
-/** Forget the processes that the node has known. All routes must be closed. */
+/** Forget all processes known to the node. All routes must be closed. */
 void sim_route_forget(struct sim_node *node);
 
 /** rawe_callbacks.lossy, .silent and .stalled */
@@ -187,13 +187,13 @@ void sim_route_stalled(void *context, struct rawe_conn *conn, uint64_t stalled_n
 void sim_route_answer(struct sim_nic *nic, const struct rawe_header *header,
                       const struct sim_packet *packet);
 
-/** Let a starting process read its carriers; no route is suspected yet. */
+/** Let a starting process read the carrier of its interfaces; it suspects no route yet. */
 void sim_route_start(struct sim_node *node);
-/** Report a change of an interface's carrier, in the kernel's place. */
+/** Report a change of an interface's carrier, as the kernel would. */
 void sim_route_carrier(struct sim_nic *nic, bool carrier);
 /** Check routes, as progress does, or (not `may_say`) the progress thread. True if any was due. */
 bool sim_route_check(struct sim_node *node, bool may_say);
-/** Return when the next check is due in virtual time; UINT64_MAX: not before something happens. */
+/** Return the virtual time of the next route check; UINT64_MAX: not until an event occurs. */
 uint64_t sim_route_due_ns(const struct sim_node *node);
 /** After a node's progress, check that its connections use the right routes. */
 void sim_route_check_node(const struct sim_node *node);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A node: its process, and the same progress loop as in the component.
+ * A node: its process, and a progress loop like the component's.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 /** Cost of a progress call that finds nothing to do. */
 #define IDLE_PROGRESS_NS 50u
 
-/** First lead of the clock of arrivals, which counts from 1970 and is never set back below zero. */
+/** Initial lead of the arrival clock, which counts from 1970 and is never set back below zero. */
 #define FIRST_STEP_NS (1ull << 50)
 
-/** Longest wait between two flushes that achieve nothing. */
+/** Maximum wait between two flushes that send nothing. */
 #define IDLE_BACKOFF_MOST_NS 10000000u
 
 uint64_t sim_node_clock_at(const struct sim_node *node, uint64_t at_ns)
@@ -46,7 +46,7 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
     sim_node_wake(node, sim->now_ns);
 }
 
-/** Choose the node's number of interfaces: the planned one or, in some runs, fewer. */
+/** Choose the node's number of interfaces: the planned number or, in some runs, fewer. */
 static unsigned choose_nics(const struct sim *sim, uint32_t index)
 {
     struct sim_random random = sim_random_stream(sim->options.seed, 40000 + (uint64_t)index);
@@ -96,7 +96,7 @@ void sim_node_free(struct sim_node *node)
     free(node->arena);
 }
 
-/** Add the engines' counters to the sum over ended processes. */
+/** Add the engines' counters to the sums over processes that have ended. */
 static void retire_counters(struct sim_node *node)
 {
     struct sim_result *retired = &node->sim->retired;
@@ -226,9 +226,9 @@ static void plan_wake(struct sim *sim, struct sim_node *node)
         sim_node_wake(node, soon_ns);
     }
     if (sim_node_pending(node)) {
-        /* Programs poll continuously; without effect, that would only prolong runs. */
+        /* Programs poll continuously; simulating polls without effect would only prolong runs. */
         if (node->local_ns != sim->now_ns) {
-            node->idle_backoff_ns = 0; /* frames were taken or sent */
+            node->idle_backoff_ns = 0; /* frames were received or sent */
         } else if (node->idle_backoff_ns < IDLE_BACKOFF_MOST_NS) {
             node->idle_backoff_ns = node->idle_backoff_ns * 2 + 1;
         }
@@ -261,10 +261,10 @@ static void plan_wake(struct sim *sim, struct sim_node *node)
 /** It takes up to this many frames, or it would answer old PROBEs while new ones arrive. */
 #define THREAD_FRAMES_MOST 256u
 
-/** Frames taken from the ring before it checks the bulk queue. */
+/** Number of frames that the progress thread takes from the ring before it checks the bulk queue. */
 #define THREAD_ROUND_FRAMES 64u
 
-/** Receive a bounded number of frames and defer the messages. Returns true if any was received. */
+/** Receive a bounded number of frames, and defer messages. Returns true if any frame arrived. */
 static bool receive_for_later(struct sim_nic *nic)
 {
     uint32_t before = sim_nic_waiting(nic);
@@ -278,7 +278,7 @@ static bool receive_for_later(struct sim_nic *nic)
     return left < before;
 }
 
-/** Make progress on one interface without calling the program. Returns true if it was useful. */
+/** Make progress on an interface without calling the program. Returns true if work was done. */
 static bool take_over(struct sim_nic *nic)
 {
     struct rawe_engine *engine = &nic->engine;
@@ -306,7 +306,7 @@ void sim_node_thread(struct sim *sim, struct sim_node *node, uint32_t life)
         }
         node->in_thread = false;
         sim_check_node(node);
-        /* The program waits for the lock until now: both threads have the same clock. */
+        /* The program was waiting for the lock until now: both threads have the same clock. */
         node->busy_until_ns = node->local_ns;
         if (node->wake_ns < node->busy_until_ns) {
             node->wake_ns = UINT64_MAX;
@@ -322,7 +322,7 @@ void sim_node_thread(struct sim *sim, struct sim_node *node, uint32_t life)
     sim_plan_event(sim, SIM_EVENT_THREAD, next_ns, node->index, life);
 }
 
-/** Make progress on one interface, like the component. */
+/** Make progress on an interface, as the component does. */
 static void progress(struct sim *sim, struct sim_nic *nic)
 {
     struct rawe_engine *engine = &nic->engine;

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Derives the plan from the seed. Every run makes every draw, whichever faults are enabled. So a
- * run keeps its shape when faults are removed one by one. Settings added later have their own
- * random streams, so that runs without them do not change.
+ * Derives the plan from the seed. Every run makes every draw, whichever faults are enabled, so a run
+ * keeps its shape when faults are removed one by one. Settings added later have their own random
+ * streams, so that runs without them do not change.
  */
 #include "sim_plan.h"
 
@@ -19,7 +19,7 @@ const struct sim_fault_name sim_fault_names[SIM_FAULTS] = {
 #undef X
 };
 
-/** Longest message or transfer: several batches. More would only prolong runs. */
+/** Longest message or transfer: several batches. Longer ones would only prolong runs. */
 #define LONGEST_BYTES (1u << 18)
 /** Longest transfer over several interfaces. */
 #define LONGEST_TRANSFER_BYTES (1u << 19)
@@ -34,18 +34,18 @@ const struct sim_fault_name sim_fault_names[SIM_FAULTS] = {
 /** Faults that damage frames. */
 #define DAMAGING (SIM_BIT(CORRUPT) | SIM_BIT(RESIZE) | SIM_BIT(ECHO))
 
-/** Faults that lose frames, so that an answer in time is not certain. */
+/** Faults that lose frames, so that a timely answer is not certain. */
 #define UNCERTAIN                                                                           \
     (SIM_BIT(LOSS) | SIM_BIT(BURST) | DAMAGING | SIM_BIT(RING) | SIM_BIT(SWITCH) |          \
      SIM_BIT(PARTITION) | SIM_BIT(FULL) | SIM_BIT(UNEVEN) | SIM_BIT(JUMP) | SIM_BIT(PULL) | \
      SIM_BIT(LOSSY) | SIM_BIT(ADDRESS) | SIM_BIT(ERROR) | SIM_BIT(STRAY))
 
 /**
- * One in this many runs with several interfaces has a lossy route. It takes as long as 100 others.
+ * One in this many runs with several interfaces has a lossy route; it takes as long as 100 others.
  */
 #define LOSSY_RARELY 24u
 
-/** Longest message or transfer in runs with a lossy route, which have thousands. */
+/** Longest message or transfer in runs with a lossy route, which have thousands of messages. */
 #define LOSSY_BYTES_MOST (1u << 15)
 
 /** Faults before this one are chosen together; each later one has its own random stream. */
@@ -78,13 +78,13 @@ static uint64_t choose_faults(struct sim_random *random, const struct sim_option
             chosen |= 1ull << fault;
         }
     }
-    /* Runs with forged but credible frames prove little else, so they are few. */
+    /* Only a few runs have forged but credible frames, because they prove little else. */
     chosen &= ~SIM_FAULTS_LYING;
     chosen |= lie == 0 ? SIM_BIT(HOSTILE) : 0;
     if (options->faults_exact) {
         return options->faults;
     }
-    /* One run in eight has no faults, and one in eight a single kind. */
+    /* One run in eight has no faults, and one in eight has a single kind of fault. */
     return style == 0 ? 0 : (style == 1 ? 1ull << only : chosen) & options->faults;
 }
 
@@ -236,7 +236,7 @@ static void plan_workload(struct sim_plan *plan, struct sim_random *random)
     plan->burst_most = (unsigned)sim_random_scaled(random, 1, 64);
     plan->sends_most = (unsigned)sim_random_scaled(random, 1, 512);
     if (sim_random_below(random, 8) == 0) {
-        /* Programs that send little over a long time. */
+        /* Programs that send few messages over a long time. */
         plan->gap_ns = (5 + plan->gap_ns % 400) * MS;
         plan->burst_most = 1;
         plan->operations += 20 * plan->nodes;
@@ -247,7 +247,7 @@ static void plan_workload(struct sim_plan *plan, struct sim_random *random)
     plan->streaks = sim_random_below(random, 4) == 0;
 }
 
-/** Faults that silence hosts for long, with which short probe intervals would only prolong runs. */
+/** Faults that silence hosts for long; with these, short probe intervals only prolong runs. */
 #define SILENCING \
     (SIM_BIT(PAUSE) | SIM_BIT(FREEZE) | SIM_BIT(SEVER) | SIM_BIT(RESTART) | SIM_BIT(KILL))
 
@@ -270,7 +270,7 @@ static void calm_troubles(struct sim_plan *plan)
     plan->replay_gap_ns = faults & SIM_BIT(REPLAY) ? plan->replay_gap_ns : 0;
     plan->hostile_gap_ns = faults & SIM_BIT(HOSTILE) ? plan->hostile_gap_ns : 0;
     if (plan->lying) {
-        /* Such a run ends with its faults, because a deceived node may wait forever. */
+        /* A run with believable forgeries ends with its faults: a deceived node may wait forever. */
         plan->faults_end_ns = plan->faults_end_ns % (20 * MS) + MS;
         plan->pause_most_ns = plan->pause_most_ns % (20 * MS) + 2000;
         plan->freeze_ppm = 0;
@@ -341,7 +341,7 @@ static void plan_suspension(struct sim_plan *plan, uint64_t seed)
             : 0;
 }
 
-/** Maximum number of nodes in departures: each node checks all others until the fence is passed. */
+/** Maximum number of nodes if nodes depart: each checks all others until the fence is passed. */
 #define DEPARTURE_NODES_MOST 64u
 
 /** Faults after which a node may be given up, or a frame may contain data that was never sent. */
@@ -360,7 +360,7 @@ static void plan_departure(struct sim_plan *plan, uint64_t seed)
         plan->depart_ns = 0;
     }
     if (plan->nics > 1 && sim_random_below(&random, 2) == 0) {
-        plan->depart_faults_ns += 2 * plan->depart_ns; /* until about the last one finalizes */
+        plan->depart_faults_ns += 2 * plan->depart_ns; /* until about when the last node finalizes */
     }
 }
 
@@ -397,7 +397,7 @@ static void plan_nics(struct sim_plan *plan, const struct sim_options *options)
     }
 }
 
-/** Plan that one of several routes loses frames. If all do, PINGs must still get through. */
+/** Plan that one of several routes loses frames. If all lose frames, PINGs must still pass. */
 static void plan_lossy(struct sim_plan *plan, const struct sim_options *options)
 {
     struct sim_random random = sim_random_stream(options->seed, 46);
@@ -462,7 +462,7 @@ static void plan_ports(struct sim_plan *plan, const struct sim_options *options)
 #define STEADY_RARELY 500u
 #define STEADY_NODES_MOST 8u
 
-/** Traffic of these runs: half a second of the link's capacity, and its messages. */
+/** Traffic in runs with steady traffic: half a second of a link's capacity, and its messages. */
 #define STEADY_BYTES 60000000u
 #define STEADY_MESSAGE_BYTES (1u << 17)
 #define STEADY_MEAN_BYTES 11000u
@@ -505,7 +505,7 @@ static void plan_steady_workload(struct sim_plan *plan, const struct sim_options
     plan->message_max_bytes = plan->transfer_max_bytes = STEADY_MESSAGE_BYTES;
     plan->mixed_mtu = false;
     if (plan->receive_frames < STEADY_RING_LEAST) {
-        plan->receive_frames = STEADY_RING_LEAST; /* with fewer, frames wait for each other */
+        plan->receive_frames = STEADY_RING_LEAST; /* in a smaller ring, frames wait for each other */
     }
     if (plan->payload_max_bytes < STEADY_PAYLOAD_LEAST) {
         plan->payload_max_bytes = STEADY_PAYLOAD_LEAST;
@@ -515,7 +515,7 @@ static void plan_steady_workload(struct sim_plan *plan, const struct sim_options
     }
 }
 
-/** Plan enough traffic to see a lossy route left, and used again when it has recovered. */
+/** Plan enough traffic that a lossy route is left, and used again after it has recovered. */
 static void plan_lossy_workload(struct sim_plan *plan, const struct sim_options *options)
 {
     struct sim_random random = sim_random_stream(options->seed, 47);
@@ -540,11 +540,11 @@ static void plan_lossy_workload(struct sim_plan *plan, const struct sim_options 
         plan->transfer_max_bytes = LOSSY_BYTES_MOST;
     }
     if (plan->pause_most_ns > 5 * SECOND) {
-        plan->pause_most_ns = 5 * SECOND; /* only its responder answers: see plan_faults */
+        plan->pause_most_ns = 5 * SECOND; /* a computing node's responder answers alone: see plan_faults */
     }
 }
 
-/** Plan transfers of several batches, which balancing between routes needs. */
+/** Plan transfers of several batches, so that they can be balanced between routes. */
 static void plan_long_transfers(struct sim_plan *plan, uint64_t seed)
 {
     struct sim_random random = sim_random_stream(seed, 28);
@@ -558,7 +558,7 @@ static void plan_long_transfers(struct sim_plan *plan, uint64_t seed)
     }
 }
 
-/** Plan how much data GETs of several peers request at a time. */
+/** Plan how much data GETs from several peers request at a time. */
 static void plan_inflow(struct sim_plan *plan, uint64_t seed)
 {
     struct sim_random random = sim_random_stream(seed, 41);
@@ -567,7 +567,7 @@ static void plan_inflow(struct sim_plan *plan, uint64_t seed)
     plan->inflow_bytes = sim_random_below(&random, 2) == 0 ? inflow_bytes : 0;
 }
 
-/** Plan several processes per host, and what engines know about their links. */
+/** Plan several processes per host, and which facts engines know about their links. */
 static void plan_hosts(struct sim_plan *plan, uint64_t seed)
 {
     struct sim_random random = sim_random_stream(seed, 44);

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The plan of a run: number of nodes, parameters, network, faults and workload. All of it follows
- * from the seed and the few options that restrict it.
+ * The plan of a run: number of nodes, parameters, network, faults and workload. The seed determines
+ * the plan, along with the few options that restrict it.
  */
 #ifndef SIM_PLAN_H
 #define SIM_PLAN_H
@@ -91,7 +91,7 @@ struct sim_options {
     unsigned nics;           /**< 0: the seed decides */
     unsigned operations;     /**< 0: the seed decides */
     uint64_t incident_first; /**< first incident that happens, counted from 0 */
-    uint64_t incident_end;   /**< one past the last */
+    uint64_t incident_end;   /**< one past the last incident that happens */
     bool trace;
 };
 
@@ -107,8 +107,8 @@ enum sim_pattern {
 enum sim_batch_path {
     SIM_BATCH_WHOLE,   /**< it arrives as one packet */
     SIM_BATCH_CUT,     /**< its frames arrive one by one */
-    SIM_BATCH_BLOCKED, /**< it vanishes */
-    SIM_BATCH_FADING,  /**< it arrives as one packet, and vanishes from some time on */
+    SIM_BATCH_BLOCKED, /**< it is lost */
+    SIM_BATCH_FADING,  /**< it arrives as one packet, and from some time on is lost */
     SIM_BATCH_PATHS
 };
 
@@ -116,9 +116,9 @@ enum sim_batch_path {
 enum sim_lossy_kind {
     SIM_LOSSY_ROUTE,     /**< between two interfaces of different hosts */
     SIM_LOSSY_INTERFACE, /**< to and from an interface */
-    SIM_LOSSY_IN,        /**< to it */
-    SIM_LOSSY_OUT,       /**< from it */
-    SIM_LOSSY_ALL,       /**< all */
+    SIM_LOSSY_IN,        /**< to an interface */
+    SIM_LOSSY_OUT,       /**< from an interface */
+    SIM_LOSSY_ALL,       /**< on all routes */
     SIM_LOSSY_KINDS
 };
 
@@ -132,14 +132,14 @@ struct sim_plan {
 
     /* engine */
     uint32_t payload_max_bytes; /**< of the largest MTU in the network */
-    bool mixed_mtu;             /**< some nodes have a smaller one */
+    bool mixed_mtu;             /**< some nodes have a smaller MTU */
     uint32_t window_frames, receive_frames, copy_max_bytes, message_max_bytes, frames_limit;
     unsigned reassembly_limit; /**< buffers; 0: the engine's default */
     uint32_t coalesce_from_frames;
-    bool batches; /**< some nodes send batches, some receive them only */
+    bool batches; /**< some nodes send batches, others only receive them */
     uint32_t batch_bytes_max;
     uint32_t first_sequence;
-    uint32_t overtaken_most; /**< messages that one may overtake; 0: the engine's default */
+    uint32_t overtaken_most; /**< messages that a message may overtake; 0: the default */
     uint64_t streak_ns;      /**< maximum gap within a streak; 0: no streaks */
     uint64_t inflow_bytes;
     uint64_t ack_delay_ns, probe_least_ns, probe_most_ns, reorder_ns, peer_timeout_ns;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The only source of chance in the simulator: seeded generators, one for each purpose, so that
- * taking one kind of fault out of a run leaves the draws of all the others as they were.
+ * The only source of randomness in the simulator: seeded generators, one per purpose, so that
+ * removing one kind of fault from a run leaves the draws of all other kinds unchanged.
  */
 #ifndef SIM_RANDOM_H
 #define SIM_RANDOM_H
@@ -23,7 +23,7 @@ static inline uint64_t sim_random_next(struct sim_random *random)
     return z ^ (z >> 31);
 }
 
-/** Return generator number `stream` of a run, independent of all others of the seed. */
+/** Return generator number `stream` of a run, which is independent of the seed's other generators. */
 static inline struct sim_random sim_random_stream(uint64_t seed, uint64_t stream)
 {
     struct sim_random mix = {seed ^ (stream + 1) * 0xD1B54A32D192ED03ull};
@@ -42,7 +42,7 @@ static inline uint64_t sim_random_between(struct sim_random *random, uint64_t le
     return least + sim_random_below(random, most - least + 1);
 }
 
-/** Return true in `ppm` of a million cases. */
+/** Return true with a probability of `ppm` per million. */
 static inline bool sim_random_chance(struct sim_random *random, uint32_t ppm)
 {
     return ppm != 0 && sim_random_below(random, 1000000) < ppm;

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Routes from a node's interfaces to those of other nodes, like the component's: those that the
- * program sends on, those on which only peers have connected, and failover between them. Also the
- * responder, which answers for a computing program.
+ * Routes from a node's interfaces to those of other nodes, as in the component: routes on which the
+ * program sends, routes on which only peers have connected, and failover between routes. Also the
+ * responder, which answers while the program is computing.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,15 +13,15 @@
 #include "net_packet.h"
 #include "conn/rawe_conn.h"
 
-/** Once all faults have ended, a silent route is left, or up again, within this time. */
+/** After all faults have ended, a silent route must be left, or be up again, within this time. */
 #define FAILOVER_NS 5000000000ull
 #define RECOVERY_NS 10000000000ull
 #define RELAPSED_NS 60000000000ull
 
-/** Connections whose own routes are down use a new route within this time. */
+/** Connections whose own routes are down must use a new route within this time. */
 #define JOIN_NS (2ull * RAWE_FAILOVER_INTERVAL_NS)
 
-/** Return the speed of a route: that of its slower link, or the nominal rate. */
+/** Return the rate of a route's slower link, or the nominal rate. */
 static uint32_t speed_mbps(const struct sim_nic *nic, const struct sim_nic *to)
 {
     const struct sim_plan *plan = &nic->node->sim->plan;
@@ -59,7 +59,7 @@ static struct sim_peer *open_route(struct sim_nic *nic, uint32_t index, unsigned
         .speed_mbps = speed_mbps(nic, to),
     };
     memcpy(config.mac, to->published, RAWE_MAC_BYTES);
-    /* Half of them know the peer's MTU; the other half learn it from the peer. */
+    /* Half of the routes know the peer's MTU; the other half learn it from the peer. */
     bool knows = (node->index + index) % 2 == 0 || node->nic_count > 1 || other->nic_count > 1;
     if (knows && to->payload_max_bytes < config.payload_max_bytes) {
         config.payload_max_bytes = to->payload_max_bytes;
@@ -239,7 +239,7 @@ void sim_route_ask(struct sim_peer *route, unsigned what, uint16_t port, uint32_
               key, &ping, nic->node->local_ns);
 }
 
-/** Send a PING to the peer's responder, like the component, and report its previous answers. */
+/** Send a PING to the peer's responder, as the component does, and report its earlier answers. */
 void sim_route_stalled(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     const struct sim_channel *channel = conn->owner;
@@ -295,7 +295,7 @@ void sim_route_answer(struct sim_nic *nic, const struct rawe_header *header,
             uint64_t clock_ns = sim_node_clock_at(node, sim->now_ns);
             route->pong_ns = what <= SIM_PING_ROUTE ? clock_ns : route->pong_ns;
             sim_address_answered(route, what, source_mac);
-            /* The silence of a process that does not compute counts. */
+            /* Count the silence of a process that is not computing. */
             if (what < RAWE_LANES && (header->flags & RAWE_FLAG_SERVICED) == 0) {
                 route->absent_ns[what] = route->pong_ns;
             }
@@ -343,7 +343,7 @@ void sim_route_start(struct sim_node *node)
 
     rawe_failover_init(&node->failover, &callbacks, node);
     node->addresses_changed = false;
-    node->carriers_changed = true; /* some may already be lost */
+    node->carriers_changed = true; /* a carrier may be lost already */
 }
 
 void sim_route_carrier(struct sim_nic *nic, bool carrier)
@@ -459,7 +459,7 @@ static void check_preferred(const struct sim_channel *channel, const struct sim_
     }
 }
 
-/** Check that a silent route was left if there is another, unless that one is too new. */
+/** Check that a silent route was left if there is another route that is not too new. */
 static void check_down(const struct sim_channel *channel, const struct sim_peer *route)
 {
     struct rawe_route *best = rawe_route_best(sim_conn(channel)->path.preferred);
@@ -473,7 +473,7 @@ static void check_down(const struct sim_channel *channel, const struct sim_peer 
     }
 }
 
-/** Record since when each route is down, and how often it was. */
+/** Record since when each route has been down, and how often it went down. */
 static void note_down(const struct sim_node *node)
 {
     for (struct sim_peer *route = node->peers; route != NULL; route = route->next) {

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * One run from its first event to its last: work until all is settled, then end node by node.
- * Also the output of a run: the trace, with a line for each event, and violations.
+ * One run from its first event to its last: nodes work until all messages are settled, then end one
+ * by one. Also the output of a run: the trace, with a line per event, and violations.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,10 +11,10 @@
 
 #include "sim.h"
 
-/** Runs are small: one with more events loops forever. */
+/** Runs are small: a run with more events than this is in an endless loop. */
 #define EVENTS_MOST 10000000u
 
-/** How long runs continue after the last forged frame, to show its consequences. */
+/** Time for which runs continue after the last forged frame, to show its consequences. */
 #define AFTER_LIES_NS 20000000u
 
 /* ---- trace and violations ---- */
@@ -95,8 +95,8 @@ static void mix_packet(struct sim *sim, const struct sim_packet *packet)
 }
 
 /**
- * Let a process die. Another takes its place if the plan has restarts, but only in half of the
- * cases if it also has kills.
+ * Let a process die. Another process takes its place if the plan has restarts, but only half of the
+ * time if the plan also has kills.
  */
 static void death(struct sim *sim, const struct sim_event *event)
 {
@@ -184,7 +184,7 @@ static void dispatch(struct sim *sim, const struct sim_event *event)
     }
 }
 
-/** Let the nodes end at random times, now that all is settled. */
+/** Let the nodes end at random times, now that all messages are settled. */
 static void begin_end(struct sim *sim)
 {
     struct sim_random random = sim_random_stream(sim->options.seed, 18);
@@ -268,7 +268,7 @@ static void check_end(struct sim *sim)
 
 static void fill_result(const struct sim *sim, struct sim_result *result)
 {
-    /* Checks of idle peers last as long as the run, however few frames it has. */
+    /* Idle peers are checked throughout a run, however few frames it has. */
     bool counts = sim->calm && sim->plan.idle_ns == 0 && (sim->plan.faults & SIM_BIT(STEADY)) == 0;
 
     *result = sim->retired;

@@ -1,15 +1,15 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * No peer starves: however much others send, each connection with something to send makes progress
- * within a bound, and so do the GETs from each peer. A run that finishes does not prove this,
- * because it continues while any node makes progress.
+ * No peer starves: however much other peers send, each connection with data to send makes progress
+ * within a bound, and so do the GETs from each peer. That a run finishes does not prove this,
+ * because a run continues while any node makes progress.
  *
- * The bound follows from the delays of the model. The longest are turns of others (grants, GETs),
- * whose peers may not run, and requests for credit, which are at most 100 ms apart: together
- * SERVED_NS. A frame may wait in the two queues on its path, and its answer in those on the way
- * back. If ports and rings overflow, requests may be lost as well: the bound allows for a few. When
- * faults end, the next request is sent within the longest interval between requests.
+ * The bound follows from the delays of the model. The longest are the turns of other peers (grants,
+ * GETs), whose processes may not be running, and requests for credit, which are at most 100 ms
+ * apart: together SERVED_NS. A frame may wait in the two queues on its path, and its answer in those
+ * on the way back. If ports and rings overflow, requests may also be lost: the bound allows for a
+ * few. When faults end, the next request is sent within the longest interval between requests.
  */
 #include "sim.h"
 
@@ -17,16 +17,16 @@
 
 #define SERVED_NS 250000000ull
 
-/** Slightly more than the time until fading batches are given up (rawe_conn_batch.c). */
+/** Slightly longer than it takes to give up batches that are lost (rawe_conn_batch.c). */
 #define BATCHES_NS 600000000ull
 
-/** A peer whose address changes is found within this time. */
+/** A peer whose address has changed is found within this time. */
 #define ADDRESS_NS 2000000000ull
 
-/** Consecutive requests that may be lost. */
+/** Number of consecutive requests that may be lost. */
 #define QUESTIONS 4u
 
-/** Return when faults stop being an excuse for delays; UINT64_MAX: never in this run. */
+/** Return the time after which faults no longer excuse delays; UINT64_MAX: never in this run. */
 static uint64_t calm_from_ns(const struct sim *sim)
 {
     const struct sim_incidents *incidents = &sim->incidents;
@@ -48,7 +48,7 @@ static uint64_t passed_ns(const struct sim *sim, const struct sim_link *link)
     return free_ns > sim->now_ns ? free_ns - sim->now_ns : 0;
 }
 
-/** Return the maximum time of a round trip to the peer, given the queues' present lengths. */
+/** Return the maximum round-trip time to the peer, given the queues' current lengths. */
 static uint64_t queues_ns(const struct sim_channel *channel)
 {
     const struct sim *sim = channel->node->sim;
@@ -65,8 +65,8 @@ static uint64_t frames_arrived(const struct rawe_conn *conn)
 
 /**
  * Return a value that changes with each frame that the peer acknowledges. If the first message must
- * not overtake earlier ones on other connections to the process, their frames count as well: if
- * those are slow, the limit itself rises rarely (seed 70062485 of `steady`).
+ * not overtake earlier ones on other connections to the process, the frames of those connections
+ * count as well: if they are slow, the limit itself rises rarely (seed 70062485 of `steady`).
  */
 static uint64_t progress_of(const struct rawe_conn *conn)
 {
@@ -83,7 +83,7 @@ static uint64_t progress_of(const struct rawe_conn *conn)
     return frames << 32 ^ (uint64_t)conn->handshake.local_id << 2 ^ conn->handshake.state;
 }
 
-/** Return when a wait begins: now or, if faults delay it, when they are over. */
+/** Return when a wait begins: now or, if faults excuse delays, when they are over. */
 static uint64_t served_from_ns(const struct sim *sim, uint64_t before_ns, uint64_t calm_ns)
 {
     bool delayed = sim->now_ns < calm_ns || before_ns < calm_ns;
@@ -124,7 +124,7 @@ static void check_channel(struct sim_channel *channel, uint64_t calm_ns)
     }
 }
 
-/** Rounds in which each other peer's GETs may first transfer a piece. */
+/** Rounds in which the GETs of each other peer may transfer a piece first. */
 #define ROUNDS 8u
 #define PIECE_BYTES 65536u
 

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Sends messages and PUTs through the peer object, as the component does, and reports completions
- * to the program. The ledger (test/net) checks whether these are allowed.
+ * to the program. The ledger (test/net) checks that these completions are allowed.
  */
 #include <stdlib.h>
 
@@ -69,7 +69,7 @@ struct sim_message *sim_message_new(struct sim *sim, enum sim_message_kind kind,
     return message;
 }
 
-/** Enter a message in the ledger, in up to two pieces, and excuse it if it may be lost. */
+/** Enter a message in the ledger, in up to two pieces, and excuse its loss if it may be lost. */
 static void submit_first(struct sim *sim, struct sim_message *message, struct sim_channel *channel)
 {
     struct net_message *net = &message->net;
@@ -87,14 +87,14 @@ static void submit_first(struct sim *sim, struct sim_message *message, struct si
     }
     net_ledger_submit(&sim->ledger, net, first_bytes, early);
     channel->node->app.open_sends++;
-    /* Late frames of excused messages may still cause events when all else is settled. */
+    /* Late frames of excused messages may still cause events after all other messages are settled. */
     if (!to->alive || to->life != channel->peer_life || channel->failed || sim->finishing ||
         sim_depart_finalizing(to)) {
         net_ledger_excuse(net);
     }
 }
 
-/** Record that the message is sent on this channel. */
+/** Record that a message is sent on this channel. */
 static void note_channel(struct sim *sim, struct sim_message *message, struct sim_channel *channel)
 {
     struct net_message *net = &message->net;
@@ -116,7 +116,7 @@ static bool submit_copy(struct sim_node *node, struct sim_message *message,
     if (net_message_copy(&message->net, &channel->via->peer)) {
         return true;
     }
-    if (message->net.len_bytes == 0) { /* the engine queues no empty ones */
+    if (message->net.len_bytes == 0) { /* the engine queues no empty messages */
         message->next_retry = node->app.retry;
         node->app.retry = message;
         return true;
@@ -136,7 +136,7 @@ static void submit_in_place(struct sim *sim, struct sim_message *message,
     const struct rawe_conn *bulk = peer->conn[RAWE_LANE_BULK];
     bool fits = express != NULL && message->net.len_bytes <= rawe_conn_frame_message_bytes(express);
 
-    /* It belongs to a streak, or the connection has just moved to a path with shorter frames. */
+    /* The message is in a streak, or the connection just moved to a path with shorter frames. */
     if (channel->lane == RAWE_LANE_EXPRESS && bulk != NULL &&
         message->net.out.send.queue == &bulk->tx.queue &&
         (!fits || message->net.out.send.ordered)) {
@@ -149,7 +149,7 @@ static void submit_in_place(struct sim *sim, struct sim_message *message,
     }
 }
 
-/** Open the channels of all routes to the process: a PUT uses all, and is lost with any of them. */
+/** Open the channels of all routes to the process: a PUT uses all, and fails with any of them. */
 static void note_all_routes(struct sim *sim, struct sim_message *message,
                             struct sim_channel *channel)
 {
@@ -207,7 +207,7 @@ static void submit(struct sim *sim, struct sim_message *message)
         submit_first(sim, message, channel);
     }
     note_channel(sim, message, channel);
-    /* Open the other lane, too, or the peer object opens it for a streak, without a channel. */
+    /* Open the other lane, too; the peer object might open it for a streak without a channel. */
     if (sim_channel_beside(channel, channel->lane ^ 1u)->failed) {
         net_ledger_excuse(net);
     }
@@ -226,7 +226,7 @@ static void submit(struct sim *sim, struct sim_message *message)
 
 void sim_submit(struct sim *sim, struct sim_message *message)
 {
-    struct sim_node *scarce = sim_memory_scarce(NULL); /* the program would give up */
+    struct sim_node *scarce = sim_memory_scarce(NULL); /* for lack of memory, the program would give up */
 
     submit(sim, message);
     (void)sim_memory_scarce(scarce);

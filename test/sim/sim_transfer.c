@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Memory that peers write into: each node has an arena filled with one value, in which transfers
- * get regions with guards between them. This reveals writes outside, too early, or too late.
+ * get regions with guards between them. This reveals writes outside a region, too early or too late.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #define BACKGROUND 0xA5u
 #define GUARD_BYTES 64u
-/** Largest transfers that fit the arena side by side. */
+/** Number of the largest transfers that fit the arena side by side. */
 #define ARENA_TRANSFERS 4u
 
 static void make_arena(struct sim_node *node)
@@ -90,7 +90,7 @@ bool sim_transfer_grant(struct sim *sim, struct sim_transfer *transfer)
     return true;
 }
 
-/** Deregister memory and restore its initial value, which reveals later writes. */
+/** Deregister memory and restore its initial value, so that later writes are detected. */
 static void drop(struct sim_node *node, struct sim_transfer *transfer)
 {
     struct sim_transfer **link = &node->regions;
@@ -166,7 +166,7 @@ void sim_transfer_finish(struct sim *sim, struct sim_transfer *transfer)
 
     transfer->finished = true;
     if (!transfer->registered) {
-        return; /* revoked */
+        return; /* the memory was revoked */
     }
     if (must_be_right(sim, transfer)) {
         check_content(sim, transfer, 0, transfer->len_bytes, "the message that follows arrives");

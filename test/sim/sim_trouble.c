@@ -10,13 +10,13 @@
 
 #define SECOND 1000000000ull
 
-/** Let the program compute, or be preempted; its responder still answers. */
+/** Let the program compute, or be preempted; its responder still answers PINGs. */
 static void pause_node(struct sim *sim, struct sim_node *node)
 {
     uint64_t length_ns = sim_random_scaled(&node->pause, 1000, sim->plan.pause_most_ns);
 
     if (sim->departing) {
-        length_ns %= sim->plan.peer_timeout_ns / 8; /* others wait for this node at the fence */
+        length_ns %= sim->plan.peer_timeout_ns / 8; /* at the fence, the other nodes wait for this node */
     }
     node->pauses_left--;
     node->pause_until_ns = node->local_ns + length_ns;
@@ -26,12 +26,12 @@ static void pause_node(struct sim *sim, struct sim_node *node)
         sim_plan_event(sim, SIM_EVENT_THREAD, node->local_ns + sim->plan.thread_ns, node->index,
                        node->life);
     }
-    /* The program gets deferred messages when it returns. */
+    /* The program receives deferred messages when it returns. */
     sim_node_wake(node, node->pause_until_ns);
     sim_trace(sim, "n%u computes for %llu us", node->index, (unsigned long long)length_ns / 1000);
 }
 
-/** Return an absence long enough for peers to give a host up. */
+/** Return an absence long enough for peers to give up a host. */
 static uint64_t long_absence_ns(struct sim *sim, struct sim_random *random)
 {
     const struct sim_plan *plan = &sim->plan;
@@ -39,7 +39,7 @@ static uint64_t long_absence_ns(struct sim *sim, struct sim_random *random)
     return sim_random_between(random, least_ns, 2 * least_ns);
 }
 
-/** Allow a host and its peers to give each other up from now on. */
+/** From now on, allow a host and its peers to give each other up. */
 static void isolate(struct sim *sim, struct sim_node *node)
 {
     node->isolated = true;
@@ -75,7 +75,7 @@ static void maybe_jump(struct sim *sim, struct sim_node *node)
         for (unsigned i = 0; i < sim->plan.nodes; i++) {
             struct sim_node *other = &sim->nodes[i];
             if (other != node && other->host == node->host && other->alive) {
-                sim_node_wake(other, sim->now_ns); /* its timers are due earlier */
+                sim_node_wake(other, sim->now_ns); /* the node's timers expire earlier */
             }
         }
         sim_disturb(sim, node->local_ns);
@@ -133,7 +133,7 @@ static uint64_t apart_ns(const struct sim_plan *plan)
     return plan->peer_timeout_ns < 8 * SECOND ? plan->peer_timeout_ns / 8 : SECOND;
 }
 
-/** Suspend all hosts, as one incident: a host that stops alone for as long is given up. */
+/** Suspend all hosts, as one incident: a host suspended alone for as long would be given up. */
 static void suspend_all(struct sim *sim)
 {
     struct sim_random random = sim_random_stream(sim->options.seed, 25);
@@ -170,7 +170,7 @@ void sim_trouble_suspend(struct sim *sim, struct sim_node *node, uint64_t until_
     }
 }
 
-/** Plan a fault of a random host at a random time from `from_ns` on; `choice`: with details. */
+/** Plan a fault of a random host at a random time after `from_ns`; `choice`: draw details. */
 static void plan_trouble(struct sim *sim, struct sim_random *random, enum sim_event_kind kind,
                          uint64_t from_ns, bool choice)
 {
@@ -180,7 +180,7 @@ static void plan_trouble(struct sim *sim, struct sim_random *random, enum sim_ev
     sim_plan_event(sim, kind, from_ns + late_ns, node, choice ? sim_random_next(random) : 0);
 }
 
-/** Return when the interface's cable is put back; 0: it may stay pulled. */
+/** Return when the interface's cable is plugged in again; 0: it may stay pulled. */
 static uint64_t pulled_until_ns(const struct sim *sim, const struct sim_nic *nic)
 {
     return nic->index == sim->plan.pull_longest ? 0 : nic->pulled_until_ns;
@@ -248,8 +248,8 @@ void sim_trouble_sever(struct sim *sim, struct sim_node *node)
 #define FAILOVER_NS (2 * SECOND)
 
 /**
- * Longest pull while nodes leave. No two nodes may lack a route for a second, because a finalizing
- * node that is silent for that long counts as gone.
+ * Longest pull while nodes are leaving. No two nodes may be without a route for a second, because a
+ * finalizing node that is silent for that long is considered gone.
  */
 #define DEPARTING_PULL_MOST_NS (SECOND / 20)
 
@@ -267,13 +267,13 @@ void sim_trouble_pull(struct sim *sim, struct sim_node *node, uint64_t choice)
         return;
     }
     short_ns = sim->departing ? short_ns % DEPARTING_PULL_MOST_NS : short_ns;
-    /* Even if all cables with this number are pulled, any two hosts have a route. */
+    /* Even if all cables with this number are pulled, any two hosts still have a route. */
     bool may_last = node->nic_count > 1 && nic->index == sim->plan.pull_longest;
     for_ever = for_ever && may_last;
     uint64_t length_ns = lasts && may_last ? long_ns : short_ns;
     sim->incidents.pulled++;
     nic->pulled_until_ns = for_ever ? UINT64_MAX : sim->now_ns + length_ns;
-    /* One strand of a fiber may be broken. */
+    /* Perhaps only one strand of a fiber is broken. */
     unsigned strand = seen ? 0 : sim_random_below(&random, 4);
     nic->pulled_in = strand != 1;
     nic->pulled_out = strand != 2;
@@ -302,11 +302,11 @@ void sim_trouble_plug(struct sim *sim, struct sim_nic *nic)
 /* ---- memory shortage ---- */
 
 /*
- * While an engine receives or runs its timers, its allocations may fail, by the linker's --wrap.
- * The simulator's own do not.
+ * While an engine is receiving or running its timers, its allocations may fail (by the linker's
+ * --wrap). The simulator's own allocations do not fail.
  */
 
-/** Node whose engine's allocations may fail; NULL: all succeed. */
+/** Node whose engine's allocations may fail; NULL: all allocations succeed. */
 static struct sim_node *scarce;
 
 void *__real_malloc(size_t len_bytes);

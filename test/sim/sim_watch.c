@@ -2,14 +2,14 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Connections over time: changes since the node's last progress, and how long an acknowledgement
- * has been owed.
+ * has been due.
  */
 #include "sim.h"
 
-/** Maximum delay of timers, plus the time between receiving a frame and setting its deadline. */
+/** Maximum delay of timers, plus the time from receiving a frame to setting its deadline. */
 #define LATE_NS (3ull << RAWE_TIMER_TICK_SHIFT)
 
-/** Return the channel's watch, which is reset if the connection was reopened. */
+/** Return the channel's watch, after resetting it if the connection was reopened. */
 static struct sim_watch *watch_of(struct sim_channel *channel)
 {
     struct sim_watch *watch = &channel->watch;
@@ -48,8 +48,8 @@ void sim_watch_sent(struct sim_node *node, const struct rawe_header *header)
 
 /**
  * Check that the congestion window is reduced at most once per round trip. A progress call that
- * handles many frames may last several of the shortest round trips. An unused window may first have
- * returned to its initial value.
+ * handles many frames may last several minimum round trips. An unused window may first have been
+ * reset to its initial value.
  */
 static void check_congestion(struct sim *sim, const struct sim_channel *channel,
                              struct sim_watch *watch)
@@ -78,7 +78,7 @@ static void check_congestion(struct sim *sim, const struct sim_channel *channel,
     watch->cc_used_ns = cc->used_ns;
 }
 
-/** Check that received frames, and gaps, are acknowledged within the delay. */
+/** Check that received frames and gaps are acknowledged within the allowed delay. */
 static void check_owed(struct sim *sim, const struct sim_channel *channel, struct sim_watch *watch)
 {
     const struct sim_node *node = channel->node;
@@ -105,7 +105,7 @@ static void check_owed(struct sim *sim, const struct sim_channel *channel, struc
     }
 }
 
-/** Check that other processes of the host see the engine's grants, except data in its ring. */
+/** Check that the host's other processes see the engine's grants, except data in its ring. */
 static void check_published(struct sim *sim, const struct sim_nic *nic)
 {
     const struct rawe_grants *grants = &nic->engine.pull.grants;
@@ -121,8 +121,8 @@ static void check_published(struct sim *sim, const struct sim_nic *nic)
 }
 
 /**
- * Check that the credit of all peers together fits the ring. A peer that was given up has none. The
- * check is skipped while the engine still counts a sender whose connection was closed.
+ * Check that the credit of all peers together fits the ring. A peer that was given up has no credit.
+ * The check is skipped while the engine still counts a sender whose connection was closed.
  */
 static void check_shares(struct sim *sim, const struct sim_nic *nic)
 {
@@ -167,7 +167,7 @@ static void check_shares(struct sim *sim, const struct sim_nic *nic)
     check_published(sim, nic);
 }
 
-/** Return how often a connection of the node moved to a path without a known window. */
+/** Return how often the node's connections have moved to a path without a known window. */
 static uint64_t migrations_of(const struct sim_node *node)
 {
     uint64_t migrations = 0;

@@ -88,7 +88,7 @@ struct wire_direction {
     uint64_t busy_until;    /* ns: when all queued frames will have been sent */
 };
 
-/** Called for each copy to be delivered at `release_ns`, now or later. The caller owns the bytes. */
+/** Called for each copy to deliver at `release_ns`, now or later. The caller owns the bytes. */
 typedef void wire_deliver_fn(void *context, const struct wire_frame *frame, uint64_t release_ns);
 
 /** Reset counters and faults, and seed the generator with `seed` and `stream`. */

@@ -97,11 +97,11 @@ static bool is_too_long(const struct wire_direction *direction, const struct wir
 }
 
 /*
- * Compute when a frame that arrives now will have left the line. Returns false if the buffer is full.
+ * Compute when a frame that arrives now will leave the line. Returns false if the buffer is full.
  *
  *         now                              busy_until        busy_until + its own time
  *     ─────┼────────────────────────────────────┼────────────────────┼──────>
- *          |<-- backlog: bytes in the buffer ---->|
+ *          |<-- backlog: bytes in the buffer -->|
  */
 static bool pass_line(struct wire_direction *direction, size_t len_bytes, uint64_t now_ns,
                       uint64_t *release_ns)

@@ -40,7 +40,7 @@ void wire_port_open(struct wire_port *port)
 {
     struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
 
-    /* Protocol 0, so that the socket receives nothing, rather than all interfaces' frames, until bound. */
+    /* With protocol 0, the socket does not receive from all interfaces until it is bound to one. */
     port->fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (port->fd < 0) {
         fail(port, "packet socket");
@@ -65,7 +65,7 @@ static bool wire_port_receive(struct wire_port *port, struct wire_frame *frame)
 
     do {
         got = recv(port->fd, buffer, sizeof buffer, 0);
-        /* The kernel reports ENETDOWN once if the interface goes down or disappears; it may come back. */
+        /* ENETDOWN is reported once if the interface goes down or disappears; it may come back. */
     } while (got < 0 && (errno == EINTR || errno == ENETDOWN));
     *frame = (struct wire_frame){buffer, (size_t)got};
     return got >= (ssize_t)WIRE_ETH_HEADER_BYTES;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-cluster: many hosts on a switch, each with the real protocol engine, in virtual time. Their
- * messages are counted and timed. A plan determines a run event by event.
+ * rawe-cluster: many hosts on a switch, each with the real protocol engine, in virtual time. It
+ * counts and times their messages. A plan determines every event of a run.
  *
  *   cluster_plan     parameters of a run, and lengths of messages in W3 and W4
  *   cluster_net      links, switch, queues
@@ -37,14 +37,14 @@ struct cluster_peer;
 
 #define CLUSTER_HOSTS_MAX 1000u
 #define CLUSTER_RANKS_MAX 16u
-/** Longest message, about that of the workloads. */
+/** Longest message: about the longest of the workloads. */
 #define CLUSTER_MESSAGE_BYTES_MAX (16u << 20)
 
-/** Streams of random numbers that belong to no rank. */
+/** Streams of random numbers that are not per rank. */
 enum {
     CLUSTER_STREAM_BEGIN = CLUSTER_HOSTS_MAX * CLUSTER_RANKS_MAX,
     CLUSTER_STREAM_SPRAY,
-    CLUSTER_STREAM_PERMUTE, /**< one per rank of a host */
+    CLUSTER_STREAM_PERMUTE, /**< a stream per rank of a host */
 };
 
 enum cluster_pattern {
@@ -66,8 +66,8 @@ struct cluster_plan {
     enum cluster_pattern pattern;
     uint32_t hosts;        /**< 2 to CLUSTER_HOSTS_MAX */
     uint32_t ranks;        /**< processes per host, 1 to CLUSTER_RANKS_MAX */
-    uint32_t leaf_hosts;   /**< per leaf switch; if at least `hosts`, there is one switch */
-    uint32_t spines;       /**< that join several leaves; at least 1 */
+    uint32_t leaf_hosts;   /**< per leaf switch; if `hosts` or more, there is one switch */
+    uint32_t spines;       /**< switches that join the leaves; at least 1 */
     uint32_t size_bytes;   /**< of a message; 1 to CLUSTER_MESSAGE_BYTES_MAX */
     uint32_t mtu_bytes;    /**< of all links */
     uint64_t rate_mbps;    /**< of all links */
@@ -77,9 +77,9 @@ struct cluster_plan {
     uint64_t wire_ns;      /**< delay of a link */
     uint64_t host_ns;      /**< average time from a frame's arrival to its receipt by the process */
     uint64_t
-        duration_ns;  /**< for how long endless messages are measured; 0: one message per pair */
-    uint64_t busy_ns; /**< how long receiving programs compute at a time; 0: never */
-    uint32_t load_percent; /**< W3, W4: of the hosts' links */
+        duration_ns;  /**< time to measure endless messages; 0: one message per pair */
+    uint64_t busy_ns; /**< time that receiving programs compute at a stretch; 0: never */
+    uint32_t load_percent; /**< W3, W4: load of the hosts' links */
     bool sprays;           /**< each frame takes a spine at random */
     bool merges;           /**< the receiver merges frames of a batch */
     bool idle;             /**< all pairs have exchanged a message and are now idle */
@@ -90,7 +90,7 @@ struct cluster_plan {
     bool multicast;     /**< collectives use multicast */
     uint32_t loss_ppm;  /**< random loss of frames before the last link to a host */
     uint64_t frame_ns;  /**< cost to a rank of sending or receiving a frame or a batch */
-    bool pings;         /**< endless: the last host only exchanges short messages */
+    bool pings;         /**< endless: the last host exchanges only short messages */
 };
 
 /** Return the maximum frame payload of the links, as core counts it. */
@@ -114,7 +114,7 @@ static inline uint32_t cluster_plan_leaf_count(const struct cluster_plan *plan)
     return (plan->hosts + plan->leaf_hosts - 1) / plan->leaf_hosts;
 }
 
-/** Return the time for a full frame and its acknowledgement in an empty network. */
+/** Return the time for a full frame and its acknowledgement in an idle network. */
 uint64_t cluster_plan_round_trip_ns(const struct cluster_plan *plan);
 
 /** Return true if a message is longer than a frame. */
@@ -133,13 +133,13 @@ static inline bool cluster_plan_is_collective(const struct cluster_plan *plan)
     return plan->pattern == CLUSTER_BCAST || plan->pattern == CLUSTER_ALLREDUCE;
 }
 
-/** Return the number of ranks of all hosts. Those of host 0 come first. */
+/** Return the number of ranks on all hosts. The ranks of host 0 have the lowest numbers. */
 static inline uint32_t cluster_plan_ranks(const struct cluster_plan *plan)
 {
     return plan->hosts * plan->ranks;
 }
 
-/** Return the number of ranks that send traffic: the last host's do not if it pings. */
+/** Return the number of ranks that send traffic, without those of a last host that only pings. */
 static inline uint32_t cluster_plan_senders(const struct cluster_plan *plan)
 {
     return cluster_plan_ranks(plan) - (plan->pings ? plan->ranks : 0);
@@ -178,12 +178,12 @@ double cluster_workload_interval_ns(const struct cluster_plan *plan);
  *   host ---> leaf ---> spine ---> leaf ---> host    the spine by a hash of the connection (ECMP),
  *                                                    or at random
  *
- * A link transmits frames one after the other, in order. So the time at which a frame leaves a
- * queue is known when it enters, and the queue's length is the time until the link is free. A frame
- * needs one event per switch; hosts receive frames when they wake.
+ * A link transmits frames one after the other, in order. The time at which a frame will leave a
+ * queue is therefore known when it enters, and the time until the link is free gives the queue's
+ * length. A frame needs one event per switch; hosts receive frames when they wake.
  */
 
-/** Instead of a rank: all, or none. */
+/** Values in place of a rank's number: all ranks, or none. */
 #define CLUSTER_ALL UINT32_MAX
 #define CLUSTER_NONE (UINT32_MAX - 1)
 
@@ -191,9 +191,9 @@ double cluster_workload_interval_ns(const struct cluster_plan *plan);
 struct cluster_frame {
     STAILQ_ENTRY(cluster_frame) next;
     uint64_t at_ns;     /**< arrival at the end of its current link */
-    uint32_t from, to;  /**< ranks; to CLUSTER_ALL: multicast, among hosts with one rank each */
+    uint32_t from, to;  /**< ranks; CLUSTER_ALL: multicast, with one rank per host */
     uint32_t len_bytes; /**< with Ethernet header, as core counts it */
-    uint32_t spine;     /**< used if the path needs one */
+    uint32_t spine;     /**< the spine to cross, if the path has one */
     bool batch;         /**< it has a batch header */
     bool group;         /**< it belongs to group delivery */
     const uint8_t
@@ -208,7 +208,7 @@ void cluster_frame_free(struct cluster_frame *frame);
 
 STAILQ_HEAD(cluster_fifo, cluster_frame);
 
-/** Lengths of the ports' queues, as seen by arriving frames, in bins of equal width. */
+/** Histogram of the lengths of the ports' queues that arriving frames found. */
 #define CLUSTER_QUEUE_BINS 4096u
 
 struct cluster_queues {
@@ -221,11 +221,11 @@ struct cluster_net {
     const struct cluster_plan *plan;
     struct sim_events *events;
     uint32_t link_count;           /**< numbers of links: hosts' NICs first, then ports */
-    uint64_t *free_ps;             /**< when a link will have transmitted its whole queue */
+    uint64_t *free_ps;             /**< when each link will have transmitted its whole queue */
     struct cluster_fifo *waiting;  /**< frames to a switch, on a link or in the queue before it */
-    uint64_t *shared_bytes;        /**< used part of a switch's shared buffer; leaves first */
+    uint64_t *shared_bytes;        /**< used part of each switch's shared buffer; leaves first */
     struct cluster_fifo *arriving; /**< frames on their last link, by rank */
-    uint32_t (*nic_bytes)[2];      /**< a rank's bytes in the NIC's queue: of frames, of batches */
+    uint32_t (*nic_bytes)[2];      /**< each rank's bytes in the NIC's queue: frames, batches */
     struct sim_random random;      /**< spines */
     struct cluster_queues queues;
 };
@@ -247,39 +247,39 @@ void cluster_net_free(struct cluster_net *net);
  */
 double cluster_net_capacity(const struct cluster_plan *plan, uint32_t link);
 /**
- * Write the links used by frames of a connection (with batch header or not). Returns their number.
+ * Write the links that a connection's frames (with batch header or not) use. Returns their number.
  */
 unsigned cluster_net_path(const struct cluster_plan *plan, uint32_t from, uint32_t to, bool batch,
                           uint32_t links[CLUSTER_PATH_LINKS_MAX]);
 
-/** Send a frame of a rank, taking ownership. Times of a rank's calls must not decrease. */
+/** Send a rank's frame and take ownership of it. The times of a rank's calls must not decrease. */
 void cluster_net_send(struct cluster_net *net, struct cluster_frame *frame, uint64_t now_ns);
 /**
  * Handle CLUSTER_EVENT_SWITCH: forward the first frame of a link to the next port, or a multicast
- * to all others, where there is room. Returns the rank, or CLUSTER_ALL, for which a frame may now
- * be on its last link.
+ * frame to all other ports, if they have room. Returns the rank, or CLUSTER_ALL, to which a frame
+ * may now be on its last link.
  */
 uint32_t cluster_net_forward(struct cluster_net *net, uint32_t link, uint64_t now_ns);
 /**
- * Return when the next frame for a rank arrives, or has arrived; UINT64_MAX if none is in flight.
+ * Return the arrival time, perhaps past, of the next frame for a rank; UINT64_MAX: none in flight.
  */
 uint64_t cluster_net_arrival_ns(const struct cluster_net *net, uint32_t rank);
-/** Take the next frame if it has arrived, or NULL. The caller frees it. */
+/** Return the next frame for a rank if it has arrived, else NULL. The caller frees it. */
 struct cluster_frame *cluster_net_take(struct cluster_net *net, uint32_t rank, uint64_t now_ns);
 
-/** Return the queue length, in bytes, that 99.9 % of the frames did not exceed. */
+/** Return the queue length in bytes that 99.9 % of the frames did not find exceeded. */
 uint64_t cluster_queues_p999_bytes(const struct cluster_queues *queues,
                                    const struct cluster_plan *plan);
 
 /* ---- traffic ---- */
 
 /*
- * Messages as ob1 sends them over rawe: at once up to the eager limit; longer ones are announced
- * (RTS), transferred by one GET of the receiver, and concluded by its FIN. Receives are always
- * posted.
+ * Messages as ob1 sends them over rawe: those up to the eager limit are sent at once; longer ones
+ * are announced (RTS), read by one GET of the receiver, and completed by its FIN. Receives are
+ * always posted in advance.
  */
 
-/** Samples of a time; empty if all zero. */
+/** Samples of a duration; all zero when empty. */
 struct cluster_samples {
     uint64_t *values;
     size_t count, room;
@@ -292,12 +292,12 @@ void cluster_samples_add(struct cluster_samples *samples, uint64_t value);
 uint64_t cluster_samples_quantile(struct cluster_samples *samples, unsigned per_mille);
 void cluster_samples_free(struct cluster_samples *samples);
 
-/** Ranks. */
+/** A sending rank and a receiving rank. */
 struct cluster_pair {
     uint32_t from, to;
 };
 
-/** A message that has not arrived; the sender's cluster_peer has a list, oldest first. */
+/** A message in flight; the sender's cluster_peer lists its messages, oldest first. */
 struct cluster_message {
     struct cluster_message *next;
     uint64_t began_ns;
@@ -305,7 +305,7 @@ struct cluster_message {
     bool announced;
 };
 
-/** Length classes of W3 and W4: at most a frame, sent at once, or announced. */
+/** Length classes of W3 and W4: at most a frame, longer but sent at once, or announced first. */
 enum cluster_class { CLUSTER_SHORT, CLUSTER_EAGER, CLUSTER_LONG, CLUSTER_CLASSES };
 
 struct cluster_traffic {
@@ -328,7 +328,7 @@ struct cluster_traffic {
 void cluster_traffic_init(struct cluster *cluster);
 void cluster_traffic_free(struct cluster *cluster);
 
-/** Warm up: send one message per pair, each after the last one has arrived, or one collective. */
+/** Warm up: send one message per pair, one after the other, or run one collective. */
 void cluster_traffic_warm(struct cluster *cluster);
 /** Start a message. */
 void cluster_traffic_send(struct cluster *cluster, struct cluster_pair pair, uint32_t size_bytes);
@@ -345,7 +345,7 @@ void cluster_traffic_reset(struct cluster *cluster);
 
 /** Start the due messages of a rank that is awake. */
 void cluster_traffic_start(struct cluster_rank *rank);
-/** Receive a message from a peer. */
+/** Handle a message received from a peer. */
 void cluster_traffic_deliver(struct cluster_peer *from, uint8_t tag, uint32_t len_bytes);
 /** Free the list of messages to a peer. */
 void cluster_traffic_forget(struct cluster_peer *to);
@@ -363,17 +363,17 @@ void cluster_traffic_forget(struct cluster_peer *to);
  * each rank to rank 0, and a group message back.
  */
 
-/** Measured collectives of a run; one more warms up. */
+/** Number of collectives measured in a run, after one for warm-up. */
 #define CLUSTER_COLLECTIVES 20u
 
 /** The current collective. */
 struct cluster_collective {
     uint64_t began_ns;
-    uint32_t finished; /**< ranks that have received all of their data */
+    uint32_t finished; /**< ranks that have received all their data */
     struct sim_random random;
 };
 
-/** A rank's part in it. */
+/** A rank's part in the current collective. */
 struct cluster_part {
     struct rawe_group group; /**< only with multicast */
     struct rawe_group_counters counters;
@@ -384,40 +384,40 @@ struct cluster_part {
     bool due, entered;
 };
 
-/** Initialize the part of a rank, whose engine must be running. */
+/** Initialize a rank's part. The rank's engine must be running. */
 void cluster_collective_init(struct cluster_rank *rank);
 
 /** Begin `count` collectives. */
 void cluster_collective_begin(struct cluster *cluster, uint32_t count);
 /** Let a rank that is awake enter the collective if it is due. */
 void cluster_collective_start(struct cluster_rank *rank);
-/** Receive a multicast frame of the group; `bytes` begin after the Ethernet header. */
+/** Handle a multicast frame of the group; `bytes` begin after the Ethernet header. */
 void cluster_collective_receive(struct cluster_rank *rank, const uint8_t *bytes, size_t len_bytes);
-/** Receive a control message of the group. */
+/** Handle a control message of the group. */
 void cluster_collective_control(struct cluster_peer *from, const uint8_t *bytes, size_t len_bytes);
-/** Receive a message of the collective. */
+/** Handle a message of the collective. */
 void cluster_collective_deliver(struct cluster_peer *from);
 
 /* ---- ranks ---- */
 
 /*
- * A rank: a process with an engine, and a progress loop. The ranks of a host share its NIC, which
- * cuts batches and merges received frames. A frame is received `host_ns` after its arrival,
- * together with all frames that have arrived meanwhile; each one costs `frame_ns`.
+ * A rank: a process with an engine and a progress loop. The ranks of a host share its NIC, which
+ * cuts batches and merges received frames. A rank receives a frame `host_ns` after its arrival,
+ * together with all frames that have arrived in the meantime; each costs `frame_ns`.
  */
 
-/** Another rank, as seen by one of ours. Owner of the connections. */
+/** A rank's view of another rank. It owns the connections to that rank. */
 struct cluster_peer {
     struct rawe_peer peer;
-    struct cluster_rank *rank;                         /**< ours */
-    uint32_t index;                                    /**< the other's */
+    struct cluster_rank *rank;                         /**< the rank that has this view */
+    uint32_t index;                                    /**< number of the other rank */
     struct cluster_peer *next_due;                     /**< next peer with messages due */
-    uint32_t due;                                      /**< number of messages due to it */
-    struct cluster_message *messages, **messages_tail; /**< messages to it that have not arrived */
-    uint64_t received_bytes;                           /**< data from it, counted once */
+    uint32_t due;                                      /**< number of messages due to the peer */
+    struct cluster_message *messages, **messages_tail; /**< messages in flight to the peer */
+    uint64_t received_bytes;                           /**< data from the peer, without repeats */
 };
 
-/** Context of its engine. */
+/** A rank. It is the context of its engine's callbacks. */
 struct cluster_rank {
     struct cluster *cluster;
     uint32_t index;
@@ -430,14 +430,14 @@ struct cluster_rank {
     struct cluster_peer **peers; /**< hash table by index; its room is a power of two */
     uint32_t peer_count, peer_room;
     struct sim_random random;
-    uint64_t wake_ns;      /**< UINT64_MAX: not before something arrives */
-    uint64_t wake_number;  /**< of the valid event; earlier ones are void */
-    bool expects;          /**< it wakes no later than the next frame arrives */
+    uint64_t wake_ns;      /**< UINT64_MAX: not until a frame arrives */
+    uint64_t wake_number;  /**< of the valid wake event; ignore earlier ones */
+    bool expects;          /**< it will wake by the time the next frame arrives */
     uint64_t next_ns;      /**< W3, W4: start of the next message; UINT64_MAX: none */
     uint64_t phase_end_ns; /**< end of the present phase of computing or progress */
     bool receives, computes;
-    uint64_t free_ns;         /**< busy until then with frames: see cluster_rank_spend */
-    struct cluster_part part; /**< in a collective */
+    uint64_t free_ns;         /**< busy with frames until then: see cluster_rank_spend */
+    struct cluster_part part; /**< its part in a collective */
     struct cluster_peer *due, **due_tail; /**< peers to which messages start when it wakes */
 };
 
@@ -447,16 +447,16 @@ struct cluster_rank {
 void cluster_rank_init(struct cluster_rank *rank, struct cluster *cluster, uint32_t index);
 /** Close the connections. */
 void cluster_rank_close(struct cluster_rank *rank);
-/** Free the rest. The connections of all ranks must be closed. */
+/** Free a rank. The connections of all ranks must have been closed. */
 void cluster_rank_free(struct cluster_rank *rank);
 
-/** Return the peer, created if need be. */
+/** Return a rank's view of another rank, creating it if necessary. */
 struct cluster_peer *cluster_rank_peer(struct cluster_rank *rank, uint32_t index);
-/** Wake it at `at_ns`, unless it wakes earlier. */
+/** Plan to wake a rank at `at_ns`, unless it will wake earlier. */
 void cluster_rank_wake_by(struct cluster_rank *rank, uint64_t at_ns);
-/** Charge a rank for sending or receiving a frame or a batch. Returns when that is done. */
+/** Charge a rank for sending or receiving a frame or batch. Returns the time when it is done. */
 uint64_t cluster_rank_spend(struct cluster_rank *rank);
-/** Plan to wake a rank, to which a frame is on its last link. */
+/** Plan to wake a rank to receive a frame that is on its last link. */
 void cluster_rank_expect(struct cluster_rank *rank);
 /** Handle CLUSTER_EVENT_WAKE. */
 void cluster_rank_wake(struct cluster_rank *rank, uint64_t number);
@@ -473,7 +473,7 @@ struct cluster {
     struct rawe_pull_host *hosts; /**< shared by the ranks of a host */
     struct cluster_traffic traffic;
     struct cluster_collective collective;
-    /** The data of all messages of all ranks is read from `payload` and written to `sink`. */
+    /** All messages of all ranks are read from `payload` and written to `sink`. */
     uint8_t *payload, *sink;
     bool ending; /**< connections are being closed: transmission has stopped */
 };
@@ -500,7 +500,7 @@ struct cluster_result {
     double fair_part;   /**< ... without data that exceeds those rates */
     double jain_index;  /**< ... mean over 10 ms of Jain's index of rates / fair rates */
     struct cluster_quantiles ping_ns; /**< half round trips */
-    uint64_t ping_unloaded_ns;        /**< their median in an idle network */
+    uint64_t ping_unloaded_ns;        /**< the median in an idle network */
 };
 
 /** Run a plan, which determines the result. Ends the program if out of memory. */

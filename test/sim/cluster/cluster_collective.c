@@ -9,13 +9,13 @@
 
 #include "net_harness.h"
 
-/** Messages that a tree cuts a bcast into. */
+/** Number of messages into which a tree divides a bcast. */
 #define SEGMENT_BYTES (64u * 1024u)
 
 /** Window of btl_rawe_multicast.c with batches and MTU 1500. */
 #define WINDOW_FRAMES 256u
 
-/** Let all ranks enter the next collective, each after a random delay. */
+/** Start the next collective, which each rank enters after a random delay. */
 static void begin(struct cluster *cluster)
 {
     struct cluster_collective *collective = &cluster->collective;
@@ -65,7 +65,7 @@ static void send_segment(struct cluster_rank *rank, uint32_t to, uint32_t segmen
 }
 
 /**
- * Send a segment to the rank's children; in the binomial tree, those with most descendants first.
+ * Send a segment to the rank's children; in a binomial tree, first to those with most descendants.
  */
 static void pass_segment(struct cluster_rank *rank, uint32_t segment)
 {
@@ -208,7 +208,7 @@ void cluster_collective_init(struct cluster_rank *rank)
 
 /* ---- both ---- */
 
-/** Take all steps that are possible now. */
+/** Take all steps of a rank's collective that are possible now. */
 static void proceed(struct cluster_rank *rank)
 {
     const struct cluster_plan *plan = &rank->cluster->plan;
@@ -236,7 +236,7 @@ void cluster_collective_deliver(struct cluster_peer *from)
     const uint32_t distance = (rank->index + hosts - from->index) % hosts;
 
     rank->part.came++;
-    rank->part.rounds |= distance; /* a power of two, in an allreduce by messages */
+    rank->part.rounds |= distance; /* in an allreduce by messages, a power of two */
     proceed(rank);
 }
 

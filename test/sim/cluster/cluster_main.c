@@ -29,8 +29,8 @@ enum {
 
 struct column {
     const char *name;
-    int width, digits; /**< behind the point */
-    unsigned of;       /**< which runs */
+    int width, digits; /**< digits after the point */
+    unsigned of;       /**< kinds of runs that have this column */
     double value;
     const char *text;
 };
@@ -53,7 +53,7 @@ static double times(uint64_t thousandths)
     return (double)thousandths / 1000;
 }
 
-/** All columns, with the values of a run. */
+/** All columns, filled with the values of a run. */
 static void fill(struct column columns[COLUMNS], const struct cluster_plan *plan,
                  const struct cluster_result *result)
 {
@@ -140,7 +140,7 @@ static unsigned of_run(const struct cluster_plan *plan)
                                               : OF_MESSAGES;
 }
 
-/** Print a run's line or, without a result, the names of the columns. */
+/** Print a run's line, or without a result, the column names. */
 static void report(const struct cluster_plan *plan, const struct cluster_result *result)
 {
     static const struct cluster_result nothing;
@@ -176,7 +176,7 @@ static void explain_columns(const struct cluster_plan *plan)
 
 #define LIST_MAX 16u
 
-/** The values of an option with a list. */
+/** The values of an option that takes a list. */
 struct list {
     uint64_t values[LIST_MAX];
     unsigned count;
@@ -195,7 +195,7 @@ static struct cluster_plan wanted = {
 static struct list hosts = {{9}, 1}, ranks = {{1}, 1}, sizes = {{64 * 1024}, 1},
                    buffers = {{1000000}, 1}, rates = {{25000000000}, 1}, busy = {{0}, 1},
                    loads = {{60}, 1}, seeds = {{1}, 1};
-/** Rate that interfaces report, in b/s; UINT64_MAX: that of their links. */
+/** Rate that interfaces report, in b/s; UINT64_MAX: the rate of their links. */
 static uint64_t reported = UINT64_MAX;
 
 /** Read a number and its unit, and move `*value` past them. */
@@ -244,7 +244,7 @@ static bool read_list(const struct option_row *row, const char *value)
     return true;
 }
 
-/** Read a number, perhaps with a unit, as uint64_t. */
+/** Read a number with an optional unit as uint64_t. */
 static bool read_one(const struct option_row *row, const char *value)
 {
     uint64_t *number = row->to;

@@ -49,7 +49,7 @@ static uint32_t link_to_leaf(const struct cluster_plan *plan, uint32_t spine, ui
     return 2 * plan->hosts + leaf_count * plan->spines + spine * leaf_count + leaf;
 }
 
-/** Return the spine of a connection's frames; those with a batch header hash differently. */
+/** Return the spine for a connection's frames; frames with a batch header hash differently. */
 static uint32_t hash_spine(const struct cluster_plan *plan, uint32_t from, uint32_t to, bool batch)
 {
     struct sim_random hash =
@@ -72,7 +72,7 @@ static uint32_t next_link(const struct cluster_plan *plan, const struct cluster_
                : link_to_leaf(plan, (at - link_to_spine(plan, 0, 0)) % plan->spines, to_leaf);
 }
 
-/** Return the switch of a port. */
+/** Return the switch to which a port belongs. */
 static uint32_t switch_of(const struct cluster_plan *plan, uint32_t port)
 {
     if (port < link_to_spine(plan, 0, 0)) {
@@ -167,7 +167,7 @@ void cluster_net_free(struct cluster_net *net)
     net_delete(net->shared_bytes);
 }
 
-/** Plan the arrival of a link's first frame at the switch. */
+/** Plan the event at which a link's first frame reaches the switch. */
 static void expect_at_switch(struct cluster_net *net, uint32_t link)
 {
     sim_events_push(net->events,
@@ -194,12 +194,12 @@ static void link_put(struct cluster_net *net, uint32_t link, struct cluster_fram
     }
 }
 
-/** Bytes that a NIC takes from the queueing discipline in advance (byte queue limits). */
+/** Bytes that a NIC takes from the qdisc before it can send them (byte queue limits). */
 #define NIC_BYTES 64000u
 
 /**
- * Put a short frame before the batches' frames in a host's queueing discipline. Returns false if it
- * holds none.
+ * Insert a short frame ahead of the batches' frames in a host's queueing discipline. Returns false
+ * if no such frames are queued.
  */
 static bool link_put_first(struct cluster_net *net, uint32_t link, struct cluster_frame *frame,
                            uint64_t now_ns)
@@ -245,7 +245,7 @@ void cluster_net_send(struct cluster_net *net, struct cluster_frame *frame, uint
     }
 }
 
-/** Return the queue length, in bytes, that a frame finds at a port, and record it. */
+/** Return and record the queue length in bytes that an arriving frame finds at a port. */
 static uint64_t queue_sample(struct cluster_net *net, uint32_t port, uint64_t now_ns)
 {
     struct cluster_queues *queues = &net->queues;
@@ -271,7 +271,7 @@ static bool has_room(const struct cluster_net *net, uint32_t port, uint64_t byte
            (plan->shared_bytes == 0 || bytes + used_bytes <= plan->shared_bytes);
 }
 
-/** Count a frame in the shared buffer until the port's link has transmitted it. */
+/** Charge a frame to the shared buffer until the port's link has transmitted it. */
 static void share(struct cluster_net *net, uint32_t port, uint32_t bytes)
 {
     uint32_t number = switch_of(net->plan, port);
@@ -284,8 +284,8 @@ static void share(struct cluster_net *net, uint32_t port, uint32_t bytes)
 }
 
 /**
- * Put a frame into the queue of a port, taking ownership. Returns its rank if this is its last
- * link, else CLUSTER_NONE.
+ * Put a frame into a port's queue and take ownership of it. Returns the destination rank if this is
+ * the frame's last link, else CLUSTER_NONE.
  */
 static uint32_t port_put(struct cluster_net *net, uint32_t port, struct cluster_frame *frame,
                          uint64_t now_ns)
@@ -309,7 +309,7 @@ static uint32_t port_put(struct cluster_net *net, uint32_t port, struct cluster_
     return last ? to : CLUSTER_NONE;
 }
 
-/** Put a copy of a multicast into the queue of a port. */
+/** Put a copy of a multicast frame into a port's queue. */
 static void copy_put(struct cluster_net *net, uint32_t port, const struct cluster_frame *frame,
                      uint64_t now_ns)
 {
@@ -324,7 +324,7 @@ static void copy_put(struct cluster_net *net, uint32_t port, const struct cluste
     (void)port_put(net, port, copy, now_ns);
 }
 
-/** Forward a multicast from a link: a leaf to its hosts and one spine, a spine to all leaves. */
+/** Forward a multicast frame: a leaf sends it to its hosts and one spine, a spine to all leaves. */
 static void flood(struct cluster_net *net, uint32_t link, const struct cluster_frame *frame,
                   uint64_t now_ns)
 {

@@ -1,16 +1,16 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Bytes and times of an unloaded network, and the lengths of messages: see cluster.h.
+ * Bytes and times in an idle network, and the lengths of messages: see cluster.h.
  */
 #include "cluster.h"
 
 #include "base/rawe_wire.h"
 #include "net_packet.h"
 
-/** Shortest frame, without its check sequence. */
+/** Length of the shortest frame, without its check sequence. */
 #define ETHERNET_LEAST_BYTES 60u
-/** Frame check sequence, preamble, gap between frames. */
+/** Length of frame check sequence, preamble and gap between frames. */
 #define ETHERNET_AROUND_BYTES (4u + 8u + 12u)
 
 const char *const cluster_pattern_names[CLUSTER_PATTERNS] = {
@@ -62,7 +62,7 @@ uint64_t cluster_plan_round_trip_ns(const struct cluster_plan *plan)
     uint64_t bytes = cluster_plan_wire_bytes(RAWE_ETH_HEADER_BYTES + plan->mtu_bytes, false) +
                      cluster_plan_wire_bytes(0, false);
 
-    /* A switch forwards a frame once it has received all of it. */
+    /* A switch forwards a frame only after receiving all of it. */
     uint64_t links = cluster_plan_leaf_count(plan) > 1 ? 4 : 2;
 
     return cluster_plan_transmit_ps(plan, links * bytes) / 1000 + 2 * links * plan->wire_ns +
@@ -72,7 +72,7 @@ uint64_t cluster_plan_round_trip_ns(const struct cluster_plan *plan)
 /* ---- workloads ---- */
 
 /*
- * The means match HomaModule's distributions (util/dist.cc): 2928 and 127797 bytes.
+ * The mean lengths, 2928 and 127797 bytes, match HomaModule's distributions (util/dist.cc).
  */
 static const struct cluster_workload_size w3[] = {
     {20, 120503},  {71, 132919},   {115, 116442},  {192, 128037}, {297, 130464},  {406, 130464},

@@ -13,20 +13,20 @@
 #include "conn/rawe_conn_batch.h"
 #include "routes/rawe_balance.h"
 
-/** Send buffer of the express socket (rawe_packet.c). */
+/** Size of the express socket's send buffer (rawe_packet.c). */
 #define SEND_BUFFER_BYTES (4u << 20)
 
-/** Packets of different senders that GRO merges at a time (GRO_HASH_BUCKETS). */
+/** Number of senders whose packets GRO can merge at the same time (GRO_HASH_BUCKETS). */
 #define MERGED_AT_A_TIME 8u
 
 /** Capacity of the bulk queue. */
 #define BULK_RECEIVE_FRAMES 2560u
-/** Interval at which an idle rank makes progress: the poll of its progress thread. */
+/** Interval at which an idle rank makes progress, when its progress thread polls. */
 #define PROGRESS_NS 10000000u
 
 /* ---- sending ---- */
 
-/** Return a rank's bytes in the NIC's queue, which the kernel charges to the socket. */
+/** Return the number of a rank's bytes in the NIC's queue, which are charged to its socket. */
 static uint32_t nic_bytes(const struct cluster_rank *rank, bool batches)
 {
     return rank->cluster->net.nic_bytes[rank->index][batches];
@@ -64,7 +64,7 @@ static bool lies_in(const uint8_t *data, const uint8_t *memory, size_t len_bytes
     return data >= memory && data < memory + len_bytes;
 }
 
-/** Return the data of a batch if it never changes, so that frames need no copy, or NULL. */
+/** Return a batch's data if it never changes, so that frames need no copy of it, else NULL. */
 static const uint8_t *constant_data(const struct cluster_rank *rank,
                                     const struct rawe_frame *packet)
 {
@@ -75,7 +75,7 @@ static const uint8_t *constant_data(const struct cluster_rank *rank,
     return constant ? data : NULL;
 }
 
-/** Return frame `index` of a batch whose data stays where it is. */
+/** Return frame `index` of a batch; the frame refers to the batch's data without copying it. */
 static struct cluster_frame *cut_constant(const struct net_batch *batch, uint32_t index,
                                           const uint8_t *data)
 {
@@ -138,8 +138,8 @@ static bool transmit_batch(void *context, const struct rawe_frame *packet, uint3
 /* ---- receiving ---- */
 
 /**
- * Pass a packet with a batch header to the engine. Data is copied into place only if the frame has
- * a copy of it: bundles of short messages.
+ * Pass a packet with a batch header to the engine. Data is copied to its destination only if the
+ * frame holds a copy of it, as it does for bundles of short messages.
  */
 static void receive_batch(struct rawe_engine *engine, const struct cluster_frame *first,
                           uint32_t len_bytes)
@@ -158,7 +158,7 @@ static void receive_batch(struct rawe_engine *engine, const struct cluster_frame
 }
 
 /**
- * Receive and free a frame, or the packet of `len_bytes` into which GRO has merged it with others.
+ * Receive and free a frame, or the packet of `len_bytes` that GRO has made of several frames.
  */
 static void receive_packet(struct cluster_rank *rank, struct cluster_frame *first,
                            uint32_t len_bytes)
@@ -191,7 +191,7 @@ struct merging {
     unsigned count;
 };
 
-/** Pass packet `at` to the engine. */
+/** Pass the packet at index `at` to the engine. */
 static void merging_finish(struct merging *merging, struct cluster_rank *rank, unsigned at)
 {
     struct cluster_frame *first = merging->first[at];
@@ -205,7 +205,7 @@ static void merging_finish(struct merging *merging, struct cluster_rank *rank, u
     receive_packet(rank, first, len_bytes);
 }
 
-/** Merge a frame of a batch into the sender's packet, or begin a new packet. */
+/** Merge a batch's frame into its sender's packet, or start a new packet. */
 static void merging_put(struct merging *merging, struct cluster_rank *rank,
                         struct cluster_frame *frame)
 {
@@ -300,7 +300,7 @@ static void plan_wake(struct cluster_rank *rank)
     uint64_t due_ns = timer_ns(&rank->engine.timers);
 
     cluster_rank_expect(rank);
-    if (rawe_engine_pending(&rank->engine)) { /* the NIC was full, or a callback has sent */
+    if (rawe_engine_pending(&rank->engine)) { /* the NIC was full, or a callback sent data */
         cluster_rank_wake_by(rank, cluster->now_ns + cluster->plan.host_ns);
     }
     cluster_rank_wake_by(rank, rank->next_ns);
@@ -316,7 +316,7 @@ static void plan_wake(struct cluster_rank *rank)
     }
 }
 
-/** Return true if the program computes: for `busy_ns` at a time, and about half of all time. */
+/** Return true if the program is computing: `busy_ns` at a stretch, about half of the time. */
 static bool is_busy(struct cluster_rank *rank, uint64_t now_ns)
 {
     uint64_t busy_ns = rank->receives ? rank->cluster->plan.busy_ns : 0;
@@ -441,7 +441,7 @@ static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *f
     return rawe_peer_conn(&cluster_rank_peer(context, from->vpid)->peer, from->lane);
 }
 
-/** rawe_callbacks.silent: the peer's responder answers at once. */
+/** rawe_callbacks.silent: simulate an immediate answer of the peer's responder. */
 static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     (void)silent_ns;
@@ -502,7 +502,7 @@ void cluster_rank_init(struct cluster_rank *rank, struct cluster *cluster, uint3
     if (cluster->plan.multicast) {
         cluster_collective_init(rank);
     }
-    /* The queue of bulk holds fewer frames than the ring. */
+    /* The bulk queue holds fewer frames than the ring. */
     rawe_credit_use_bulk(&rank->engine.pull.credit, BULK_RECEIVE_FRAMES);
 }
 

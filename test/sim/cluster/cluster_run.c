@@ -1,24 +1,24 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A run, and the limits that links set to its flows: see cluster.h.
+ * A run, and the limits that links impose on its flows: see cluster.h.
  */
 #include "cluster.h"
 
 #include "net_harness.h"
 
 #define MS_NS 1000000ull
-/** Begin of virtual time; not 0, because incarnations are not 0. */
+/** Start of virtual time; not 0, because an incarnation must not be 0. */
 #define BEGIN_NS (1000 * MS_NS)
-/** Connections are idle after this time without use. */
+/** A connection not used for this long is idle. */
 #define IDLE_NS (100 * MS_NS)
-/** Time in which endless flows find their rates. */
+/** Time that endless flows are given to find their rates. */
 #define SETTLING_NS (20 * MS_NS)
-/** Messages of each size, for the median. */
+/** Number of messages of each size for a median. */
 #define UNLOADED_MESSAGES 15u
 /** Interval over which the fairness of flows is measured. */
 #define FAIRNESS_NS (10 * MS_NS)
-/** Longest run: this multiple of the ideal time, plus time for some probes. */
+/** Limit of a run: this multiple of the ideal time, plus time for some probes. */
 #define TIMES_IDEAL_MAX 1000u
 #define SLACK_NS (20000 * MS_NS)
 
@@ -99,7 +99,7 @@ static struct rawe_counters count(const struct cluster *cluster)
 #undef X
         const struct rawe_group_counters *group = &cluster->ranks[i].part.counters;
         if (cluster->plan.multicast && counters->frames_sent > counters->messages_sent) {
-            /* Frames with the group's control messages, and repairs. */
+            /* Count frames with the group's control messages, and repairs. */
             sum.acks_sent += counters->frames_sent - counters->messages_sent;
             sum.frames_sent -= counters->frames_sent - counters->messages_sent;
         }
@@ -123,7 +123,7 @@ static struct rawe_counters counted_since(const struct cluster *cluster,
 
 /* ---- fair rates, by progressive filling ---- */
 
-/** A link: its flows without a rate, and the capacity left by flows with one. */
+/** A link: its flows that have no rate yet, and the capacity not used by flows that have one. */
 struct share {
     double left;
     uint32_t flows;
@@ -170,7 +170,7 @@ static double busiest_messages(const struct cluster *cluster)
     return most;
 }
 
-/** Return the link with the least capacity per flow; UINT32_MAX if all flows have rates. */
+/** Return the link with the least capacity per flow, or UINT32_MAX if all flows have a rate. */
 static uint32_t narrowest(const struct share *shares, uint32_t count)
 {
     uint32_t least = UINT32_MAX;
@@ -185,7 +185,7 @@ static uint32_t narrowest(const struct share *shares, uint32_t count)
     return least;
 }
 
-/** Write the max-min fair rate of each pair's flow, in units of a link's rate. */
+/** Write each pair's max-min fair rate, as a fraction of a link's rate. */
 static void fair_rates(const struct cluster *cluster, double *rates)
 {
     struct share *shares = shares_new(cluster);
@@ -214,11 +214,11 @@ static void fair_rates(const struct cluster *cluster, double *rates)
 
 /* ---- endless flows ---- */
 
-/** Endless flows, one for each pair; values by pair. */
+/** Endless flows, one per pair; arrays are indexed by pair. */
 struct flows {
     double *fair_bytes; /**< in FAIRNESS_NS at its max-min fair rate */
     double *bytes;      /**< received */
-    double jain_index;  /**< sum of the indices of all intervals */
+    double jain_index;  /**< sum of the indexes of all intervals */
 };
 
 static void flows_init(struct flows *flows, struct cluster *cluster)
@@ -240,7 +240,7 @@ static void flows_init(struct flows *flows, struct cluster *cluster)
     }
 }
 
-/** Evaluate an interval of FAIRNESS_NS: Jain's index of the flows' rates over their fair rates. */
+/** For an interval of FAIRNESS_NS, compute Jain's index of the flows' rates / fair rates. */
 static void flows_sample(struct flows *flows, struct cluster *cluster)
 {
     double sum = 0, squares = 0;
@@ -257,7 +257,7 @@ static void flows_sample(struct flows *flows, struct cluster *cluster)
     flows->jain_index += squares == 0 ? 0 : sum * sum / (cluster->traffic.pair_count * squares);
 }
 
-/** Write the result of `slices` intervals. */
+/** Write the results of all `slices` intervals. */
 static void flows_finish(struct flows *flows, const struct cluster *cluster, double slices,
                          struct cluster_result *result)
 {
@@ -383,7 +383,7 @@ struct cluster_result cluster_run(const struct cluster_plan *plan)
     evaluate(&cluster, &before, began_ns, &result);
     result.completion_ns /= collective ? CLUSTER_COLLECTIVES : 1;
     if (!endless) {
-        advance(&cluster, cluster.now_ns + IDLE_NS, false); /* until all is acknowledged */
+        advance(&cluster, cluster.now_ns + IDLE_NS, false); /* until all frames are acknowledged */
     }
     finish(&cluster);
     return result;

@@ -49,10 +49,10 @@ void cluster_samples_free(struct cluster_samples *samples)
 
 /** Maximum eager message: btl_eager_limit without ob1's header. */
 #define EAGER_BYTES_MAX (64u * 1024u + 64u - 16u)
-/** Length of ob1's messages that announce and end a transfer. */
+/** Length of the messages with which ob1 announces and ends a transfer. */
 #define CONTROL_BYTES 64u
 #define PING_BYTES 1024u
-/** Endless messages of each pair at a time. */
+/** Number of endless messages that each pair has in flight. */
 #define ENDLESS_MESSAGES 2u
 
 enum tag { TAG_EAGER = 1, TAG_RTS, TAG_FIN, TAG_PING, TAG_PONG, TAG_STEP };
@@ -72,7 +72,7 @@ static void completed(struct rawe_message *message, enum rawe_status status)
     }
 }
 
-/** Send a message like btl_sendi or, if the engine cannot copy it, like btl_send. */
+/** Send a message as btl_sendi does or, if the engine cannot copy it, as btl_send does. */
 static void send_message(struct cluster_peer *to, enum tag tag, uint32_t len_bytes)
 {
     uint8_t *payload = to->rank->cluster->payload;
@@ -108,14 +108,14 @@ void cluster_traffic_put(struct cluster_peer *to, uint32_t len_bytes)
 /** Remove a message that has arrived from the sender's list, and count it. */
 static void arrived(struct cluster_peer *from, struct cluster_message *message);
 
-/** Return the sender's peer object, which has the list of messages to us. */
+/** Return the sender's peer object for us, which lists its messages to us. */
 static struct cluster_peer *sender_of(const struct cluster_peer *from)
 {
     const struct cluster_rank *rank = from->rank;
     return cluster_rank_peer(&rank->cluster->ranks[from->index], rank->index);
 }
 
-/** Find the oldest message that was not announced yet, or the oldest eager one of this size. */
+/** Find the oldest message not yet announced, or the oldest eager message of this size. */
 static struct cluster_message *find_message(const struct cluster_peer *from, bool announced,
                                             uint32_t size_bytes)
 {
@@ -186,7 +186,7 @@ static void start_message(struct cluster_peer *to, uint32_t size_bytes, uint64_t
 
 /* ---- starts ---- */
 
-/** Let pair.from send a message to pair.to when it wakes, at the latest at `at_ns`. */
+/** Let pair.from send a message to pair.to when it next wakes, at `at_ns` at the latest. */
 static void make_due(struct cluster *cluster, struct cluster_pair pair, uint64_t at_ns)
 {
     struct cluster_rank *rank = &cluster->ranks[pair.from];
@@ -201,7 +201,7 @@ static void make_due(struct cluster *cluster, struct cluster_pair pair, uint64_t
     cluster_rank_wake_by(rank, at_ns);
 }
 
-/** Send a ping to host 0; with W3 and W4 to all others in turn. */
+/** Send a ping to host 0, or with W3 and W4, to each of the other hosts in turn. */
 static void send_ping(struct cluster_rank *rank)
 {
     struct cluster_traffic *traffic = &rank->cluster->traffic;
@@ -213,7 +213,7 @@ static void send_ping(struct cluster_rank *rank)
     send_message(cluster_rank_peer(rank, to), TAG_PING, PING_BYTES);
 }
 
-/** W3, W4: start a message to a random rank of another host. */
+/** W3, W4: start a message to a random rank on another host. */
 static void start_random(struct cluster_rank *rank)
 {
     const struct cluster_plan *plan = &rank->cluster->plan;
@@ -450,7 +450,7 @@ void cluster_traffic_init(struct cluster *cluster)
     }
     for (uint32_t i = 0; i < cluster_plan_senders(plan); i++) {
         uint32_t like = i % plan->ranks; /* on host 0 */
-        /* Each begins with its next neighbor, so that not all first send to the same rank. */
+        /* Each rank begins with its next neighbor, so that not all first send to one rank. */
         for (uint32_t j = 1; all && j < ranks; j++) {
             if (i / plan->ranks != (i + j) % ranks / plan->ranks) {
                 add_pair(traffic, i, (i + j) % ranks);

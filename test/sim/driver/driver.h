@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Main program of a simulator that runs seeds one after the other: options, totals, exit status.
+ * Main program of a simulator that runs one seed after another: options, totals, exit status.
  */
 #ifndef DRIVER_H
 #define DRIVER_H
@@ -11,9 +11,9 @@
 
 /* Defined by the simulator. */
 extern const char simulator_help[];
-extern const char *const simulator_counted[2]; /**< names of its runs' counts; NULL: none */
+extern const char *const simulator_counted[2]; /**< names of the counts of its runs; NULL: none */
 /**
- * Run a seed, add to the counts; describe the run if it fails or `show`. Returns true if it fails.
+ * Run a seed, add to the counts; describe the run on failure or if `show`. Returns true on failure.
  */
 bool simulator_run(uint64_t seed, bool trace, bool show, uint64_t counts[2]);
 

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Records when a member learned that a frame was sent, to check that its NACKs ask only for frames
- * that have been missing for a while, not for late ones.
+ * Records when each member learned that a frame was sent, to check that its NACKs request only
+ * frames that have been missing for a while, not frames that are merely late.
  */
 #include "group_sim.h"
 

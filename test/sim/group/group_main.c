@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-sim-group: a simulator of group delivery, with a run for each seed. Its plan, derived from
- * the seed, has members, network, messages and faults.
+ * rawe-sim-group: a simulator of group delivery that performs one run per seed. The run's plan,
+ * derived from the seed, contains members, network, messages and faults.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 enum { ORDERS_MAX = 40, BURST_MAX = 400 };
 
-/** Longest delay of a member's start, time without multicast, and suspension or refusal. */
+/** Maximum delay of a member's start, time without multicast, and suspension or refusal. */
 #define LATE_NS (5 * NS_PER_S)
 #define DEAF_NS (20 * NS_PER_S)
 #define ABSENT_NS (40 * NS_PER_S)
@@ -56,7 +56,7 @@ static void plan_orders(struct plan *plan, struct sim_random *random)
     const bool burst = plan->members <= 100 && sim_random_below(random, 3) == 0;
     const uint64_t pause_max_ns = sim_random_scaled(random, 1, 200 * NS_PER_MS);
     uint64_t at_ns = BEGIN_NS;
-    /* Frames of all messages together. */
+    /* Total number of frames of all messages. */
     uint64_t left_frames = plan->members > 100 ? 300 : 3000;
     plan->orders = 1 + (uint32_t)sim_random_below(random, burst ? BURST_MAX : ORDERS_MAX);
     for (uint32_t i = 0; i < plan->orders; i++) {
@@ -135,7 +135,7 @@ void plan_make(struct plan *plan, uint64_t seed)
                                 : (uint32_t)sim_random_between(&random, 2, 12);
     plan->id = sim_random_next(&random);
     if (sim_random_below(&random, 2) == 0) {
-        plan->id |= 0xFFFFFF80u; /* numbers wrap */
+        plan->id |= 0xFFFFFF80u; /* so that sequence numbers wrap */
     }
     plan->payload_bytes = (uint32_t)sim_random_scaled(&random, 128, 1500);
     plan->window_frames = 1u << sim_random_between(&random, 1, 8);

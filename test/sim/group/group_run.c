@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A run and its invariants: frames cross the network, members are called at the times they request,
+ * A run and its invariants: frames cross the network, members are woken when they have asked to be,
  * and time jumps from event to event.
  */
 #include <inttypes.h>
@@ -17,28 +17,28 @@
 #include "sim_event.h"
 #include "sim_random.h"
 
-/** A run that takes longer counts as endless. */
+/** A run that takes longer is considered endless. */
 #define LONGEST_NS (300 * NS_PER_S)
 
 /** A frame, or some frames of a batch, in flight; each arrival holds a reference. */
 struct sim_packet {
     uint32_t references;
     uint32_t len_bytes;
-    uint32_t data; /**< frames of DATA */
-    uint32_t from; /**< of a control message */
+    uint32_t data; /**< number of DATA frames */
+    uint32_t from; /**< sender of a control message */
     bool batch;
     bool control;
     uint8_t bytes[];
 };
 
-/** Kinds of events without a packet. */
+/** Kinds of events that have no packet. */
 enum {
-    WAKES, /**< it is woken */
-    SENDS, /**< it sends its next message */
-    ASKS,  /**< it has waited for long */
+    WAKES, /**< the member is woken */
+    SENDS, /**< the member sends its next message */
+    ASKS,  /**< the member asks, after a long wait */
 };
 
-/** A message during sending. */
+/** A message that is being sent. */
 struct sending {
     struct rawe_group_send send; /**< must be first: `done` gets it */
     struct host *root;
@@ -51,13 +51,13 @@ struct host {
     struct rawe_group group;
     struct rawe_group_counters counters;
     bool started;
-    bool left;              /**< it had all and was allowed to leave, or it has died */
-    uint64_t wake_ns;       /**< an event wakes it then */
-    uint64_t full_until_ns; /**< of its link */
-    uint32_t burst_left;    /**< frames it will lose next, for at most a second */
+    bool left;              /**< it has left with all its data, or has died */
+    uint64_t wake_ns;       /**< when an event will wake it */
+    uint64_t full_until_ns; /**< its link is full until then */
+    uint32_t burst_left;    /**< following frames to lose, for at most a second */
     uint64_t burst_until_ns;
-    uint32_t *delivered; /**< messages, by root */
-    uint32_t *at_bytes;  /**< received of the current message, by root */
+    uint32_t *delivered; /**< number of messages, by root */
+    uint32_t *at_bytes;  /**< bytes received of the current message, by root */
     struct known known;
     uint32_t sends, done;
     uint8_t place[UINT16_MAX]; /**< destination of a batch's data */
@@ -113,7 +113,7 @@ static void release_packet(struct sim_packet *packet)
     }
 }
 
-/** Send one member its copy of a multicast packet. */
+/** Send a copy of a multicast packet to one member. */
 static void cross(struct run *run, struct sim_packet *packet, uint32_t to)
 {
     const struct plan *plan = run->plan;
@@ -198,8 +198,8 @@ static void put_on_wire(struct host *host, const struct rawe_bytes *frame)
 }
 
 /**
- * Send a control message over a connection: it arrives exactly once, after a random delay, perhaps
- * after later messages.
+ * Send a control message over a connection: it arrives exactly once, after a random delay, and
+ * later messages may overtake it.
  */
 static void send_control(void *context, uint32_t to, const uint8_t *bytes, size_t len_bytes)
 {
@@ -246,7 +246,7 @@ static void put_batch_on_wire(struct host *host, const uint8_t *head, const stru
     }
     const bool lost = sim_random_chance(&run->random, run->plan->shared_ppm);
     for (uint32_t i = 0; i < run->plan->members; i++) {
-        /* The device cuts the batch into frames, and receivers merge some of them again. */
+        /* The device cuts the batch into frames, some of which receivers merge again. */
         uint32_t at_bytes = i == host->self ? header.payload_bytes : 0;
         while (at_bytes < header.payload_bytes) {
             const uint32_t frames = 1 + (uint32_t)sim_random_below(&run->random, 64);
@@ -301,7 +301,7 @@ static uint8_t content(uint32_t root, uint32_t message, uint32_t at_bytes)
     return (uint8_t)(mix >> 24 ^ at_bytes);
 }
 
-/** Return a root's message by number, or NULL. */
+/** Return a root's message with this number, or NULL. */
 static const struct order *order_of(const struct plan *plan, uint32_t root, uint32_t message)
 {
     for (uint32_t i = 0; i < plan->orders; i++) {
@@ -312,7 +312,7 @@ static const struct order *order_of(const struct plan *plan, uint32_t root, uint
     return NULL;
 }
 
-/** Return a place for the next part; NULL, at random, to leave it where it was received. */
+/** Return a destination for the next part or, at random, NULL to leave the part in its frame. */
 static uint8_t *place(void *context, const struct rawe_group_part *part)
 {
     struct host *host = context;
@@ -364,7 +364,7 @@ static bool deliver(void *context, const struct rawe_group_part *part)
 static void done(struct rawe_group_send *send)
 {
     struct sending *sending = (struct sending *)send;
-    memset(sending->data, 0xEE, send->len_bytes); /* the memory is free again */
+    memset(sending->data, 0xEE, send->len_bytes); /* the engine has released the memory */
     sending->root->done++;
     free(sending);
 }
@@ -424,7 +424,7 @@ static uint64_t dropped(const struct rawe_group_counters *counters)
            counters->dropped_checksum + counters->dropped_outside;
 }
 
-/** Check a member after a call. A frame held back must be sent by the member's next progress. */
+/** Check a member after a call. The member's next progress must send any frame held back. */
 static void check_member(struct run *run, struct host *host, bool progressed)
 {
     const struct rawe_group *group = &host->group;
@@ -450,13 +450,13 @@ static void check_member(struct run *run, struct host *host, bool progressed)
             violate(run, "member %u has released what %u has not delivered", host->self, i);
         }
         if (run->plan->members > 100) {
-            break; /* small groups suffice for this check */
+            break; /* checking small groups suffices */
         }
     }
     wake_by(host, next_ns);
 }
 
-/** Return true if a member has received and sent all of its messages. */
+/** Return true if a member has received and sent all its messages. */
 static bool has_all(const struct run *run, const struct host *host)
 {
     uint32_t messages = 0, delivered = 0;
@@ -469,14 +469,14 @@ static bool has_all(const struct run *run, const struct host *host)
     return delivered == messages && host->done == run->plan->orders - messages;
 }
 
-/** Let a member leave if it may; it sends nothing afterwards. */
+/** Let a member leave if it is allowed to. It sends nothing afterwards. */
 static void depart(struct run *run, struct host *host)
 {
     host->left =
         host->left || (run->plan->unfenced && has_all(run, host) && rawe_group_done(&host->group));
 }
 
-/** Check that a member has sent and received all, and has nothing left to do. */
+/** Check that a member has sent and received all messages and has no work left. */
 static void check_member_end(struct run *run, const struct host *host)
 {
     if (!rawe_group_done(&host->group) || !has_all(run, host)) {
@@ -494,7 +494,7 @@ static void check_member_end(struct run *run, const struct host *host)
     }
 }
 
-/** Return the time by which everything must be delivered: see doc/simulator.md. */
+/** Return the time by which all messages must be delivered: see doc/simulator.md. */
 static uint64_t latest_ns(const struct run *run, uint64_t frames)
 {
     const struct plan *plan = run->plan;
@@ -515,7 +515,7 @@ static uint64_t latest_ns(const struct run *run, uint64_t frames)
     return calm_ns + rounds * round_ns;
 }
 
-/** Check that all messages arrived in time, without superfluous repairs and control messages. */
+/** Check that all messages arrived in time, with no superfluous repairs or control messages. */
 static void check_end(struct run *run)
 {
     const struct plan *plan = run->plan;
@@ -530,7 +530,7 @@ static void check_end(struct run *run)
         outcome->control += counters->nacks_sent + counters->acks_sent + counters->status_sent;
         messages += counters->messages_sent;
         unbuffered += counters->no_buffer;
-        /* A STATUS and an ACK of each other member, per half window and per pause. */
+        /* Allow a STATUS, and an ACK from each other member, per half window and per pause. */
         quiet_control +=
             (counters->frames_sent / (plan->window_frames / 2) + 2 * counters->messages_sent +
              counters->batches_sent / (RAWE_GROUP_BATCHES_MAX / 2)) *
@@ -544,7 +544,7 @@ static void check_end(struct run *run)
                 run->came_ns / NS_PER_US,
                 (run->came_ns - latest_ns(run, outcome->frames)) / NS_PER_US);
     }
-    /* Each repair or NACK is for a missed frame, unless members ask: then it may be repeated. */
+    /* Each repair or NACK must be for a missed frame; if members ask, repairs may be repeated. */
     if (plan->asks == 0 &&
         (outcome->repairs > outcome->missed || outcome->nacks > outcome->missed)) {
         violate(run, "%" PRIu64 " repairs and %" PRIu64 " NACKs for %" PRIu64 " frames missed",
@@ -585,7 +585,7 @@ static void take_in(struct host *host, const uint8_t *bytes, uint32_t len_bytes,
     }
 }
 
-/** Let a member receive a forged frame, a real one with a wrong field, which it must drop. */
+/** Give a member a forged frame, a real one with one wrong field, which it must drop. */
 static void forge(struct run *run, const struct sim_packet *packet, struct host *host)
 {
     struct rawe_group_header header;
@@ -593,7 +593,7 @@ static void forge(struct run *run, const struct sim_packet *packet, struct host 
     memcpy(bytes, packet->bytes, packet->len_bytes);
     if (decode(packet, &header)) {
         switch (sim_random_below(&run->random, 4)) {
-        case 0: /* of another group */
+        case 0: /* frame of another group */
             header.id ^= 1ull << sim_random_below(&run->random, 64);
             break;
         case 1:
@@ -678,7 +678,7 @@ static void happen(struct run *run, const struct sim_event *event)
     }
     if (run->now_ns < fate->starts_ns && event->packet != NULL && !event->packet->control) {
         run->outcome->missed += event->packet->data;
-        return; /* it has not started yet */
+        return; /* the member has not started yet */
     }
     const bool paused = run->now_ns >= fate->pause_from_ns && run->now_ns < fate->pause_until_ns;
     if (run->now_ns < fate->starts_ns || paused) {

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Group delivery in virtual time, decided by a seed: the members of a group, a network, and faults.
+ * Group delivery in virtual time: a seed determines a group's members, the network and its faults.
  */
 #ifndef GROUP_SIM_H
 #define GROUP_SIM_H
@@ -17,7 +17,7 @@
 
 #define NEVER UINT64_MAX
 
-/** Start of a run; not 0, which sometimes means "none". */
+/** Start time of a run; not 0, which means "none" in places. */
 #define BEGIN_NS NS_PER_S
 
 /** A message to send. */
@@ -38,33 +38,33 @@ struct fate {
     uint64_t dies_ns;                       /**< time of its death; 0: it survives */
 };
 
-/** One run; all of it follows from the seed. */
+/** One run, entirely determined by the seed. */
 struct plan {
     uint64_t seed;
     uint64_t id; /**< of the group; its lower half is the first sequence number */
     uint32_t members;
     uint32_t payload_bytes;
     uint32_t segment_bytes; /**< 0: no batches */
-    uint32_t batch_bytes;   /**< of data, at most */
+    uint32_t batch_bytes;   /**< most data in a batch */
     uint32_t window_frames;
     uint32_t share_from;
-    uint64_t delay_ns; /**< of each frame to each receiver, plus up to `jitter_ns` */
+    uint64_t delay_ns; /**< delay of each frame to each receiver, plus up to `jitter_ns` */
     uint64_t jitter_ns;
-    uint32_t loss_ppm;   /**< of one copy of a frame */
-    uint32_t shared_ppm; /**< of all copies of a frame: the root's own link */
-    uint32_t burst_ppm;  /**< frames that start a receiver's loss of up to 50 */
+    uint32_t loss_ppm;   /**< loss of a single copy of a frame */
+    uint32_t shared_ppm; /**< loss of all copies of a frame, on the root's own link */
+    uint32_t burst_ppm;  /**< frames that start a burst of up to 50 lost by a receiver */
     uint32_t duplicate_ppm;
     uint32_t corrupt_ppm; /**< a bit of a frame is wrong */
     uint32_t full_ppm;    /**< the link is full for a while */
-    uint32_t refuse_ppm;  /**< a part is refused at first */
+    uint32_t refuse_ppm;  /**< a part is refused on the first attempt */
     uint32_t forge_ppm;   /**< a forged frame accompanies another */
     uint32_t late_ppm;    /**< a control message is late because of loss on its connection, ... */
     uint64_t late_ns;     /**< ... by up to this time */
     uint32_t asks;        /**< requests by a member that has waited for long */
-    bool unfenced;        /**< members leave when they may, without a fence */
-    bool dies;            /**< a member dies, so some data is lost */
+    bool unfenced;        /**< members leave when allowed to, without a fence */
+    bool dies;            /**< a member dies, so some data may be lost */
     bool deaf;            /**< a member receives no multicast for a long time */
-    bool quiet;           /**< nothing is lost or late */
+    bool quiet;           /**< no frame is lost or late */
     uint32_t orders;
     struct order *order; /**< by time */
     struct fate *fate;
@@ -78,11 +78,11 @@ struct outcome {
     uint64_t missed; /**< copies of DATA that were lost, late, or refused */
 };
 
-/** Knowledge of one member; all zero in groups that are too large to track. */
+/** What one member knows about sent frames; all zero in groups too large to track. */
 struct known {
     uint32_t window_frames;
     uint32_t *end;      /**< by root: all frames before this one were sent */
-    uint64_t *since_ns; /**< time of learning so, by root and number modulo the window */
+    uint64_t *since_ns; /**< when it learned of each, by root and number modulo the window */
 };
 
 /* group_main.c */
@@ -97,7 +97,7 @@ void plan_run(const struct plan *plan, struct outcome *outcome, bool trace);
 void known_init(struct known *known, const struct plan *plan);
 /** Record that a member learns that a root has sent all frames before `end`. */
 void known_learn(struct known *known, uint32_t root, uint32_t end, uint64_t now_ns);
-/** Return true if a NACK asks for a frame too early. */
+/** Return true if a NACK requests a frame too early. */
 bool known_too_early(const struct known *known, const struct rawe_group_control *nack,
                      uint64_t now_ns);
 

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Checks of a run: the search's results are true, and it kept its rules.
+ * Checks of a run: the search's results are true, and the search obeyed its rules.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -9,13 +9,13 @@
 
 #include "path_sim.h"
 
-/** Longest time of a path's rounds with larger frames. */
+/** Maximum time that a path's rounds with larger frames may take. */
 #define SIZES_NS (950 * NS_PER_MS)
 
 #define PATIENCE_NS (500 * NS_PER_MS)
 #define PATIENCE_SHORT_NS (20 * NS_PER_MS)
 
-/** Round trips up to this are short compared with any patience. */
+/** A round trip up to this is short compared with every timeout of the search. */
 #define SHORT_NS (10 * NS_PER_MS)
 
 static const uint32_t usual_mtus[] = {32000, 16000, 9198, 9000, 8996, 8950, 8192, 8000, 4074, 4000,
@@ -55,7 +55,7 @@ static uint64_t round_trip_ns(const struct plan *plan, const struct truth *truth
     return truth->round_trip_ns + 2 * plan->jitter_ns;
 }
 
-/** Check that a path is not overrated, and did not cost more PINGs than the rules allow. */
+/** Check that a path is not overrated and that its search took no more PINGs than allowed. */
 static bool check_path(const struct plan *plan, const struct outcome *outcome, unsigned index,
                        char text[200])
 {
@@ -103,7 +103,7 @@ static bool has_time(const struct plan *plan, const struct process *process)
     return begin_ns + process->stall_ns + 3 * NS_PER_S < plan->timeout_ns;
 }
 
-/** Return true if the search surely waits long enough for the path's answer. */
+/** Return true if the search is certain to wait long enough for the path's answer. */
 static bool is_patient(const struct plan *plan, const struct process *process, unsigned index)
 {
     const struct rawe_path *path = &plan->path[index];
@@ -138,7 +138,7 @@ static bool check_process(const struct plan *plan, const struct process *process
     return false;
 }
 
-/** Check that all reachable processes are reached, whatever precedes them in the list. */
+/** Check that each reachable process is reached, whatever processes precede it in the list. */
 static bool check_crowd(const struct plan *plan, char text[200])
 {
     for (unsigned i = 0; i < plan->processes && plan->timeout_ns >= 10 * NS_PER_S; i++) {
@@ -152,7 +152,7 @@ static bool check_crowd(const struct plan *plan, char text[200])
     return false;
 }
 
-/** Return how long the search may take if nothing is lost, late or slow; UINT64_MAX: no limit. */
+/** Return how long the search may take if no frame is lost, late or slow; UINT64_MAX: no limit. */
 static uint64_t allowed_ns(const struct plan *plan, const struct outcome *outcome)
 {
     uint64_t most_ns = 0;
@@ -162,7 +162,7 @@ static uint64_t allowed_ns(const struct plan *plan, const struct outcome *outcom
         const struct rawe_path *head = &plan->path[process->first];
         const int best = best_path(plan, process);
         bool there = head->process_known;
-        bool sizes = false; /* some path does not pass its full size */
+        bool sizes = false; /* a path does not carry full-sized frames */
         bool dead = false;
         for (unsigned p = process->first; p < process->first + process->paths; p++) {
             const struct truth *truth = &plan->truth[p];

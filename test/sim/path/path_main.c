@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-sim-path: a simulator of path discovery, with a run for each seed. Its plan, derived from
- * the seed, has the processes to find and the network.
+ * rawe-sim-path: a simulator of path discovery that performs one run per seed. The run's plan,
+ * derived from the seed, contains the processes to find and the network.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void plan_path(struct plan *plan, struct sim_random *random, unsigned ind
     }
 }
 
-/** Plan a process, and append the paths to it. */
+/** Plan a process, and append its paths to the plan. */
 static void plan_process(struct plan *plan, struct sim_random *random, unsigned number,
                          uint32_t dead_ppm)
 {
@@ -115,7 +115,7 @@ const char simulator_help[] =
     "Runs path discovery for each seed and checks its results (doc/simulator.md).\n";
 const char *const simulator_counted[2] = {"PINGs", NULL};
 
-/** Print the properties of a run that decide which results are right. */
+/** Print the properties of a run that determine which results are correct. */
 static void describe(const struct plan *plan, const struct outcome *outcome)
 {
     printf("%u processes, %u paths, ring %u, timeout %" PRIu64 " ms, loss %u ppm, jitter %" PRIu64

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A run: PINGs are sent, PONGs arrive through the responder's ring, time jumps from event to event.
+ * A run: PINGs are sent, PONGs arrive via the responder's ring, and time jumps from event to event.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "sim_event.h"
 #include "sim_random.h"
 
-/** Time per frame of the responder: it sustains 20000 frames per second. */
+/** Time that a responder needs per frame: it sustains 20000 frames per second. */
 #define SERVICE_NS (50 * NS_PER_US)
 
 #define PACE_NS (2 * NS_PER_MS)
@@ -24,8 +24,8 @@ struct run {
      */
     struct sim_events arrivals;
     uint64_t served_ns;    /**< the responder is busy until then */
-    uint64_t window_ns;    /**< begin of the current 2 ms */
-    unsigned window_pings; /**< sent in them */
+    uint64_t window_ns;    /**< start of the current 2 ms window */
+    unsigned window_pings; /**< PINGs sent in that window */
 };
 
 /** Return when the process answers a frame that arrives at `at_ns`; UINT64_MAX: never. */
@@ -67,7 +67,7 @@ static void send_ping(struct run *run, const struct rawe_path_ping *ping, uint64
     if (answer_ns == UINT64_MAX) {
         return;
     }
-    /* The peer searches for us at the same time. */
+    /* The peer is searching for us at the same time. */
     sim_events_push(&run->arrivals, (struct sim_event){.at_ns = there_ns, .node = ping->path});
     const unsigned copies = 1 + sim_random_chance(&run->random, plan->duplicate_ppm);
     for (unsigned i = 0; i < copies; i++) {
@@ -83,7 +83,7 @@ static void send_ping(struct run *run, const struct rawe_path_ping *ping, uint64
     }
 }
 
-/** Let a frame enter our responder's ring. Returns false if it is full. */
+/** Add a frame to our responder's ring. Returns false if the ring is full. */
 static bool ring_takes(struct run *run, uint64_t now_ns)
 {
     const uint64_t busy_ns = run->served_ns > now_ns ? run->served_ns - now_ns : 0;

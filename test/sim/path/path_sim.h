@@ -15,13 +15,13 @@
 #define NS_PER_MS UINT64_C(1000000)
 #define NS_PER_S UINT64_C(1000000000)
 
-/** True properties of a path, unknown to the search. */
+/** The true properties of a path, which the search does not know. */
 struct truth {
     unsigned process;
     bool leads;           /**< frames reach the process */
     uint32_t there_bytes; /**< MTU in each direction */
     uint32_t back_bytes;
-    uint64_t round_trip_ns; /**< minimum; up to `jitter_ns` is added */
+    uint64_t round_trip_ns; /**< minimum, to which up to `jitter_ns` is added */
     /* counted */
     unsigned asked;   /**< smallest PINGs */
     unsigned sized;   /**< larger PINGs */
@@ -29,14 +29,14 @@ struct truth {
 };
 
 struct process {
-    uint64_t starts_ns; /**< it answers from then on */
+    uint64_t starts_ns; /**< it answers from this time on */
     uint64_t stall_ns;  /**< its host is suspended at `stall_from_ns` for this long */
     uint64_t stall_from_ns;
     unsigned first; /**< its paths */
     unsigned paths;
 };
 
-/** One run. All of it except the counts follows from the seed. */
+/** One run. The seed determines all of it except the counts. */
 struct plan {
     uint64_t seed;
     unsigned processes;
@@ -58,9 +58,9 @@ struct plan {
 struct outcome {
     uint64_t end_ns;
     uint64_t pings;
-    uint64_t ring_drops;   /**< answers that found the responder's ring full */
+    uint64_t ring_drops;   /**< answers dropped because the responder's ring was full */
     unsigned window_pings; /**< the most in 2 ms */
-    bool spins;            /**< the search asked to be woken at once without work */
+    bool spins;            /**< the search asked to be woken at once but had no work */
 };
 
 /* path_main.c */
