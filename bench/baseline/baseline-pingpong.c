@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* baseline-pingpong: half the round trip of a message over AF_PACKET, the bound of any MPI. */
+/* baseline-pingpong: half a message's round trip over AF_PACKET, a lower bound for any MPI. */
 #include "baseline.h"
 
 #include <stdio.h>
@@ -7,9 +7,9 @@
 
 #define WARMUP 20
 #define SAMPLES_MAX 50000
-#define LOST_AFTER_S 0.05   /* longest round trip */
+#define LOST_AFTER_S 0.05   /* maximum round trip */
 #define LOST_IN_A_ROW 5     /* then this way does not carry the size */
-#define SPINS_PER_CLOCK 256 /* polls for each reading of the clock */
+#define SPINS_PER_CLOCK 256 /* polls per reading of the clock */
 
 /* Send a whole message, and add its pieces to *pieces. Returns false on failure. */
 static bool send_message(struct baseline_link *link, enum baseline_way way, uint32_t number,
@@ -99,7 +99,7 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
     free(buffer);
 }
 
-/* Answer each message with one of the same length. */
+/* Answer each message with a message of the same length. */
 static void take(struct baseline_answer *answer, int type, const struct baseline_frame *frame,
                  bool done)
 {

@@ -19,8 +19,8 @@ struct flow {
     uint64_t credit; /* the first piece that the receiver has not seen */
 };
 
-/* Return how many pieces in flight fit the receiver's ring, its queue and, with segmentation in
- * software, the kernel's backlog of 1000 frames. */
+/* Return how many pieces in flight fit the receiver's ring, its queue and, if segmentation is done
+ * in software, the kernel's backlog of 1000 frames. */
 static uint64_t window_pieces(const struct baseline_link *link, enum baseline_way way)
 {
     bool batches = way != BASELINE_FRAMES;
@@ -35,7 +35,7 @@ static uint64_t window_pieces(const struct baseline_link *link, enum baseline_wa
     return window < most ? window : most;
 }
 
-/* Ask the receiver for credit, and tell it the pieces sent and the window. */
+/* Ask the receiver for credit, and report the number of pieces sent and the window. */
 static void probe(struct baseline_link *link, const struct flow *flow, uint64_t sent)
 {
     struct baseline_frame frame = {
@@ -95,7 +95,7 @@ static bool send_message(struct baseline_link *link, const struct baseline_optio
     return true;
 }
 
-/* Send messages for the given time, and print what arrived. */
+/* Send messages for the given time, and print how much data arrived. */
 static void initiate(struct baseline_link *link, const struct baseline_options *options,
                      enum baseline_way way, uint32_t length)
 {
@@ -113,7 +113,7 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
         flow->window = window_pieces(link, way);
     }
     flow->credit = 0;
-    probe(link, flow, 0); /* tells the window, which earlier tests may have halved */
+    probe(link, flow, 0); /* reports the window, which earlier tests may have halved */
     double start = baseline_now();
     do {
         for (uint32_t i = 0; i < batch; i++) {
@@ -128,7 +128,7 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
         }
         elapsed = now - start;
     } while (elapsed < limit);
-    /* The clock stops when everything has arrived. */
+    /* The clock stops when all data has arrived. */
     probe(link, flow, cursor.value);
     wait_for_credit(link, options, flow, cursor.value, 1);
     elapsed = baseline_now() - start;
@@ -145,8 +145,8 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
     free(message);
 }
 
-/* Grant credit for everything sent before the probe; missing data counts as lost. Returns the
- * credit. */
+/* Grant credit for all pieces sent before the probe; missing pieces are considered lost. Returns
+ * the credit. */
 static uint64_t answer_probe(struct baseline_link *link, struct baseline_inbox *inbox,
                              const struct baseline_frame *probe, uint64_t late_bytes)
 {
@@ -169,7 +169,7 @@ static void take(struct baseline_answer *answer, int type, const struct baseline
     }
     if (type == BASELINE_PROBE) {
         answer->quarter = frame->length / 4;
-        /* The last batches may still be in their own queue. */
+        /* The last batches may still be in the queue for batches. */
         uint64_t late_bytes = baseline_batches_poll(answer->link, answer->way, &answer->inbox,
                                                     answer->buffer, answer->length);
         answer->pieces = answer_probe(answer->link, &answer->inbox, frame, late_bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared by the baseline programs: bare frames over AF_PACKET between hosts. */
+/* Shared parts of the baseline programs: bare frames over AF_PACKET between hosts. */
 #ifndef RAWE_BASELINE_H
 #define RAWE_BASELINE_H
 
@@ -15,7 +15,7 @@
 #define BASELINE_HEADER_BYTES 24
 #define BASELINE_FRAME_HEADERS (14 + BASELINE_HEADER_BYTES) /* MAC header and ours */
 
-/* Frame types, with the meaning of the fields of baseline_frame. Only DATA carries payload. */
+/* Frame types, and what the fields of baseline_frame mean in each. Only DATA carries payload. */
 enum baseline_type {
     BASELINE_PROBE = 1, /* asks a stream's receiver for a credit; value: pieces sent so far;
                         length: the window in pieces */
@@ -33,7 +33,7 @@ enum baseline_way {
 
 struct baseline_way_state {
     int fd;                /* -1: not available */
-    uint32_t payload;      /* most payload bytes in a piece: a frame, or a segment of a batch */
+    uint32_t payload;      /* most payload bytes in a piece, which is a frame or a batch's segment */
     uint32_t pieces_max;   /* in one system call */
     uint32_t message_max;  /* longest message, in bytes */
     struct rawe_ring ring; /* `memory` is NULL if there is none */
@@ -68,7 +68,7 @@ struct baseline_link {
     struct baseline_way_state ways[BASELINE_WAYS];
 };
 
-/* The result of a test at the receiver. */
+/* The receiver's result of a test. */
 struct baseline_ended {
     uint64_t bytes; /* payload received */
     uint32_t wrong; /* bytes of the last message that differ from those sent */
@@ -86,8 +86,8 @@ struct baseline_options {
 /* A message that is being received. */
 struct baseline_inbox {
     uint32_t number;   /* the newest message that has begun to arrive */
-    uint32_t received; /* its bytes so far */
-    uint32_t next;     /* its offset expected next */
+    uint32_t received; /* bytes of that message received so far */
+    uint32_t next;     /* offset in that message expected next */
     uint64_t pieces;   /* first piece count not seen yet */
     uint64_t bytes;    /* payload received since the start of the test */
 };
@@ -106,14 +106,14 @@ int baseline_frame_send(struct baseline_link *link, const struct baseline_frame 
 bool baseline_frame_receive(struct baseline_link *link, struct baseline_frame *frame,
                             uint8_t *buffer, uint32_t size);
 
-/* Open the socket of one way of batches. On failure prints why, and leaves its fd -1. */
+/* Open the socket for one way of sending batches. On failure, print why and leave its fd -1. */
 void baseline_batch_open(struct baseline_link *link, enum baseline_way way);
 /* Discard all queued frames and batches before the next test. */
 void baseline_drain(struct baseline_link *link);
 
-/* Return a buffer with the contents of every message. */
+/* Return a buffer with the contents that every message has. */
 uint8_t *baseline_pattern_new(uint32_t bytes);
-/* Return the number of bytes that differ from those contents. */
+/* Return the number of bytes that differ from the contents of a message. */
 uint32_t baseline_pattern_wrong(const uint8_t *buffer, uint32_t bytes);
 
 /* Send the next frame or batch of a message of `length` bytes. cursor is a DATA header; its offset
@@ -139,10 +139,10 @@ const char *baseline_way_name(enum baseline_way way);
 void baseline_test_begin(struct baseline_link *link, enum baseline_way way, uint32_t length);
 /* Rank 0: end the test. Returns rank 1's result. */
 struct baseline_ended baseline_test_end(void);
-/* End the job with a message, because the other rank's frames do not arrive. */
+/* End the job with a message that the other rank's frames do not arrive. */
 void baseline_gone(const struct baseline_link *link, const struct baseline_options *options);
 
-/* The answering end of a test. */
+/* State of the answering end of a test. */
 struct baseline_answer {
     struct baseline_link *link;
     enum baseline_way way;
@@ -157,7 +157,7 @@ struct baseline_answer {
 /* The measurements of a program. */
 struct baseline_program {
     const char *purpose; /* for --help */
-    bool skips_single;   /* does not send messages of one piece as batches */
+    bool skips_single;   /* do not send single-piece messages as batches */
     /* Initiator: measure messages of `length` bytes and print a line. */
     void (*initiate)(struct baseline_link *link, const struct baseline_options *options,
                      enum baseline_way way, uint32_t length);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plain frames and TCP-shaped batches over AF_PACKET, and the messages that they carry. */
+/* Sends and receives messages as plain frames and as TCP-shaped batches over AF_PACKET. */
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 
 #define BASELINE_MAGIC 0xF100
 #define RING_BYTES (2u << 20) /* small enough to stay in the cache */
-/* Up to this size copying the payload behind the headers is cheaper than sendmsg() of two parts. */
+/* Up to this size, copying the payload behind the headers is cheaper than sendmsg() of two parts. */
 #define COPY_LIMIT_BYTES 2048u
 
 static void fail(const struct baseline_link *link, const char *what, const char *remedy)
@@ -34,8 +34,8 @@ static void fail(const struct baseline_link *link, const char *what, const char 
     exit(1);
 }
 
-/* Choose the named interface, or the first Ethernet one that is up. Waits, because an interface may
- * count as running only a second after it got a carrier. */
+/* Choose the named interface, or the first Ethernet interface that is up. Waits, because an
+ * interface may be reported as running only a second after it has a carrier. */
 static void choose_interface(struct baseline_link *link, const struct baseline_options *options)
 {
     struct rawe_interface *list;
@@ -188,18 +188,18 @@ bool baseline_frame_receive(struct baseline_link *link, struct baseline_frame *f
 }
 
 /*
- * TCP-shaped batches: up to 64 kB of a message as one packet that looks like TCP's, so that the
- * TCP segmentation offload of the NIC cuts it, and GRO merges the slices. Segmentation repeats all
- * headers and increases the sequence number: our header is in a TCP option of each slice, and the
- * sequence number is the slice's offset in the message.
+ * TCP-shaped batches: up to 64 kB of a message as one packet that looks like a TCP packet, so that
+ * the NIC's TCP segmentation offload cuts it, and GRO merges the slices. Segmentation repeats all
+ * headers and increments the sequence number: each slice has our header in a TCP option, and the
+ * slice's offset in the message as its sequence number.
  */
 
 #define PORT 34998          /* of all batches, both directions; batches for the ring use the next */
 #define OPTION_KIND 253     /* RFC 4727: for experiments; RFC 6994: followed by an identifier */
-#define OPTION_BYTES 40     /* all the room in a TCP header */
-#define OPTION_EXID 0xF100u /* as the magic of plain frames */
+#define OPTION_BYTES 40     /* all the space for options in a TCP header */
+#define OPTION_EXID 0xF100u /* same value as the magic of plain frames */
 #define HEADERS_BYTES (sizeof(struct iphdr) + sizeof(struct tcphdr) + OPTION_BYTES)
-/* The kernel cuts longer packets (Ethernet header included) itself: gso_max_size. */
+/* The kernel itself cuts packets longer than this, with Ethernet header (gso_max_size). */
 #define PACKET_BYTES_MAX 65535u
 
 /* The receiver's IP stack drops packets from this address without an answer. */
@@ -207,7 +207,7 @@ bool baseline_frame_receive(struct baseline_link *link, struct baseline_frame *f
 #define DESTINATION_ADDRESS 0x00000002u
 #define QUEUE_BYTES (32 << 20) /* receive queue; one message may be 4 MB */
 
-/* The longest message whose batch fits a slot, and the memory for such slots. */
+/* The longest message whose batch fits a slot, and the memory for all slots. */
 #define RING_MESSAGE_MAX 16384u
 #define BATCH_RING_BYTES (4u << 20)
 
@@ -401,8 +401,8 @@ static bool describe(const struct baseline_way_state *way, const struct envelope
     return frame->length <= data_bytes && place <= size && frame->length <= size - place;
 }
 
-/* Receive a batch from the queue, into buffer + guess. Moves it if it belongs elsewhere, because an
- * earlier one was lost; returns false if it did not fit there. */
+/* Receive a batch from the queue into buffer + guess. If an earlier batch was lost, move this one to
+ * its proper offset; return false if it does not fit there. */
 static bool receive_queued(const struct baseline_way_state *way, struct baseline_frame *frame,
                            uint8_t *buffer, uint32_t size, uint32_t guess)
 {
@@ -477,7 +477,7 @@ void baseline_drain(struct baseline_link *link)
 
 /* Messages of any size as plain frames or batches. */
 
-/* Return the contents of a word of a message. All words differ. */
+/* Return the contents of a word of a message. All words are different. */
 static uint32_t pattern_word(uint32_t index)
 {
     return (index + 1) * 2654435761u;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The common main() of both programs. Rank 0 runs the requested tests, rank 1 answers. They
- * coordinate by MPI between tests; measured traffic never uses MPI. */
+/* The main() of both programs. Rank 0 runs the requested tests, and rank 1 answers. Between tests,
+ * the ranks coordinate over MPI; measured traffic never uses MPI. */
 #include <errno.h>
 #include <mpi.h>
 #include <sched.h>
@@ -110,7 +110,7 @@ void baseline_gone(const struct baseline_link *link, const struct baseline_optio
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Learn the other rank's address. Ends the job if there is none, or on the same interface. */
+/* Learn the other rank's address. Ends the job if that rank is missing or on our interface. */
 static void find_peer(struct baseline_link *link)
 {
     int rank;
@@ -164,7 +164,7 @@ static void initiate(const struct baseline_program *program, struct baseline_lin
     for (int i = 0; i < options->size_count; i++) {
         uint32_t length = options->sizes[i];
         for (enum baseline_way way = 0; way < BASELINE_WAYS; way++) {
-            /* A batch of one piece is only a slower frame. */
+            /* A single-piece batch is merely a slower frame. */
             bool skipped = way != BASELINE_FRAMES && program->skips_single &&
                            options->ways[BASELINE_FRAMES] && length <= link->ways[way].payload;
             if (options->ways[way] && link->ways[way].fd >= 0 && !skipped &&
@@ -202,7 +202,7 @@ static void answer(const struct baseline_program *program, struct baseline_link 
         }
     }
     MPI_Recv(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    /* The last batches may still be in their own queue. */
+    /* The last batches may still be in the queue for batches. */
     baseline_batches_poll(link, test.way, &test.inbox, test.buffer, test.length);
     struct baseline_ended ended = {.bytes = test.inbox.bytes,
                                    .wrong = baseline_pattern_wrong(test.buffer, test.length)};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * core-instructions: messages between a hub and its peers in memory. It is run under callgrind,
- * which counts the instructions inside the functions named counted_...
+ * core-instructions: messages between a hub and its peers in memory. It runs under callgrind, which
+ * counts the instructions in functions named counted_...
  *
- * Each peer gets, or sends, its messages at an interval that does not depend on the number of
- * peers. So any growth with that number is the engine's own.
+ * Each peer receives or sends messages at an interval that does not depend on the number of peers,
+ * so any growth with that number is due to the engine.
  */
 #include "core_net.h"
 
@@ -13,15 +13,15 @@
 #include <string.h>
 
 #define MESSAGE_BYTES 64
-#define BURST 4        /* successive messages of the one-way patterns */
-#define ROUND_NS 40000 /* each peer has one turn in this time */
+#define BURST 4        /* successive messages in one-way patterns */
+#define ROUND_NS 40000 /* each peer has one turn per this interval */
 #define WARM_ROUNDS 8  /* fill pools and measure the round-trip time */
 
 #define NOT_INLINE __attribute__((noinline, noclone))
-/* Prevents a tail call before it: callgrind must see the function leave after the call. */
+/* Prevents a tail call: callgrind must see the calling function return after the call. */
 #define STAY __asm__ volatile("" ::: "memory")
 
-/* callgrind toggles counting at each entry and exit: off in the link's part ... */
+/* callgrind toggles counting at each entry to and exit from these: off in the link's part ... */
 NOT_INLINE static unsigned link_of_send(void *context, const struct rawe_frame *frames,
                                         unsigned count)
 {
@@ -38,7 +38,7 @@ NOT_INLINE static unsigned link_of_receive(void *context, const struct rawe_fram
     return taken;
 }
 
-/* ... and on in these two. */
+/* ... and on in these two functions. */
 NOT_INLINE static void counted_send(struct core_net *net, uint32_t peer)
 {
     net->nodes[0].engine.output.transmit = link_of_send;

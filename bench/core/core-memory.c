@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * core-memory: memory for each peer in each state of its connection. Heap is the memory from
- * malloc, overhead included, measured around each call of the hub's engine. Resident is the growth
- * of the process, measured in states that need no other node.
+ * core-memory: memory per peer in each state of its connection. Heap is memory from malloc,
+ * including overhead, measured around each call of the hub's engine. Resident is the growth of the
+ * process, measured in states that need no other node.
  */
 #include "core_net.h"
 
@@ -97,7 +97,7 @@ static double measure_active(struct core_net *net)
         for (unsigned i = 0; i < MESSAGES_IN_FLIGHT; i++) {
             core_net_send(&net->peer[peer], MESSAGE_BYTES);
         }
-        net->to_peers.count = 0; /* they stay in flight until the end */
+        net->to_peers.count = 0; /* the messages stay in flight to the end */
     }
     return (double)(heap_bytes() - before) / net->peers;
 }

@@ -149,7 +149,7 @@ void core_net_finish_turn(struct core_node *node)
 
 void core_net_run_peers(struct core_net *net)
 {
-    /* Only the hub sends to peers, so this loop does not extend the queue. */
+    /* Only the hub sends to peers, so the queue does not grow during this loop. */
     for (uint32_t i = 0; i < net->to_peers.count; i++) {
         struct core_frame *frame = &net->to_peers.frames[i];
         struct core_node *node = &net->nodes[frame->node];
@@ -183,7 +183,7 @@ void core_net_settle(struct core_net *net)
 void core_net_send(struct rawe_peer *peer, size_t len_bytes)
 {
     static uint8_t message[MESSAGE_BYTES_MAX];
-    static const uint8_t header[16]; /* the PML's */
+    static const uint8_t header[16]; /* the PML's header */
     if (rawe_peer_send_copy(peer, 1, header, sizeof(header), message, len_bytes) !=
         RAWE_STATUS_DONE) {
         core_net_fail("a message was not taken: the window is full, or the connection is not open");

@@ -30,11 +30,11 @@ struct core_node {
     struct rawe_handle_table handles;
     struct rawe_peer hub; /* this node's view of the hub */
     uint64_t delivered;   /* messages */
-    bool answers;         /* each message with one of the same length */
+    bool answers;         /* answers each message with one of its length */
 };
 
 struct core_frame {
-    uint32_t node; /* its receiver */
+    uint32_t node; /* the frame's receiver */
     uint32_t len_bytes;
     uint8_t bytes[CORE_NET_FRAME_BYTES];
 };
@@ -60,11 +60,11 @@ struct rawe_conn *core_net_open(struct core_net *net, uint32_t peer);
 /* Connect hub and peer, and run both until nothing changes. */
 void core_net_connect(struct core_net *net, uint32_t peer);
 
-/* Let the peers receive their frames on the wire, and answer. */
+/* Let the peers receive the frames in flight to them, and answer. */
 void core_net_run_peers(struct core_net *net);
-/* Deliver frames to the hub, like a call of progress. */
+/* Deliver frames to the hub, as a progress call does. */
 void core_net_run_hub(struct core_net *net);
-/* Run due timers and deferred work, as at the end of a progress call. */
+/* Run expired timers and deferred work, as a progress call does at its end. */
 void core_net_finish_turn(struct core_node *node);
 /* Run peers and hub in turn until nothing changes. */
 void core_net_settle(struct core_net *net);
@@ -72,7 +72,7 @@ void core_net_settle(struct core_net *net);
 /* Send a message as btl_sendi does. Ends the program if it is refused. */
 void core_net_send(struct rawe_peer *peer, size_t len_bytes);
 
-/* rawe_output.transmit of the hub; context is its node. */
+/* rawe_output.transmit of the hub; `context` is its node. */
 unsigned core_net_transmit(void *context, const struct rawe_frame *frames, unsigned count);
 
 /* End the program with a message. */

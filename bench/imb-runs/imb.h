@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared by the files of rawe-imb: options, the table of benchmarks, and the state of one run. */
+/* Shared parts of rawe-imb: options, the table of benchmarks, and the state of a run. */
 #ifndef RAWE_IMB_H
 #define RAWE_IMB_H
 
@@ -8,12 +8,12 @@
 #include <stddef.h>
 
 #define IMB_WINDOW 64  /* non-blocking messages in flight in Uniband and Biband */
-#define IMB_BUFFERS 64 /* that UnibandCold and BibandCold receive into */
+#define IMB_BUFFERS 64 /* receive buffers of UnibandCold and BibandCold */
 #define IMB_BUFFERS_MAX 4096
-#define IMB_WARMUP 5              /* iterations that estimate the time of one */
+#define IMB_WARMUP 5              /* iterations to estimate the time of one */
 #define IMB_CHECK_ROUNDS 3        /* extra iterations with fresh contents under -check */
 #define IMB_SETTLE_NS 1000000000L /* with -sleep_until: time for all other ranks to fall asleep */
-#define IMB_SLEEP_NS 200000000L   /* between two checks for its file */
+#define IMB_SLEEP_NS 200000000L   /* interval of the checks for that option's file */
 #define IMB_ELEMENT sizeof(float) /* reductions work on MPI_FLOAT with MPI_SUM, as IMB's do */
 
 /* The columns of a benchmark. */
@@ -33,13 +33,13 @@ struct imb_run {
     int size;
     size_t bytes;  /* message size as printed in #bytes */
     size_t stride; /* distance of a window's messages in the send buffer; 0: all use one place */
-    int buffers;   /* that receive a window's messages, one after the other */
+    int buffers;   /* number of buffers that receive a window's messages in turn */
     int root;      /* root of this iteration */
     int round;     /* changes the contents under -check */
     int iteration; /* number of the timed iteration */
     size_t turn;   /* iterations so far, timed or not; selects the place in CacheCold */
     size_t places; /* in each buffer; CacheCold uses one per iteration */
-    size_t place;  /* offset of the last one */
+    size_t place;  /* offset of the place last used */
     unsigned char *send;
     unsigned char *receive;
     size_t send_capacity;    /* bytes allocated */
@@ -66,7 +66,7 @@ struct imb_benchmark {
     unsigned traits; /* of enum imb_trait */
     int legs;        /* one iteration's time is divided by this: 2 for a round trip */
     int traffic;     /* messages that one iteration counts in Mbytes/sec */
-    /* Set the bytes of send and receive buffer that run->bytes and run->size need. */
+    /* Set the lengths of the send and receive buffers that run->bytes and run->size need. */
     void (*space)(struct imb_run *run, size_t *send, size_t *receive);
     void (*iterate)(struct imb_run *run);
     void (*fill)(struct imb_run *run);
@@ -77,7 +77,7 @@ struct imb_benchmark {
 };
 
 struct imb_options {
-    int iterations;          /* most repetitions of one size */
+    int iterations;          /* most repetitions of a size */
     double volume_bytes;     /* most bytes sent by one rank for one size */
     double seconds;          /* most time for one size */
     double memory_bytes;     /* most buffer memory of one rank */
@@ -110,15 +110,15 @@ extern const int imb_collectives_count;
 /* Space for one message in each direction, and its contents. */
 void imb_space_one(struct imb_run *run, size_t *send, size_t *receive);
 void imb_fill_one(struct imb_run *run);
-/* Fill a buffer with contents that differ by sender, receiver and round; `to` is -1 if all get the
- * same. */
+/* Fill a buffer with contents that depend on sender, receiver and round; `to` is -1 if all
+ * receivers get the same contents. */
 void imb_pattern_fill(unsigned char *buffer, size_t bytes, int from, int to, int round);
 /* Return the number of bytes that differ from that pattern. */
 size_t imb_pattern_compare(const unsigned char *buffer, size_t bytes, int from, int to, int round);
-/* Fill a reduction's vector with small whole numbers, whose sums are exact in any order. */
+/* Fill a reduction's vector with small integers, whose sums are exact in any order. */
 void imb_numbers_fill(float *buffer, size_t count, int rank, int round);
-/* Return the number of wrong bytes in the sum over `size` ranks, from element `first` of the
- * reduced vector on. */
+/* Return the number of wrong bytes in the sum over `size` ranks, starting at element `first` of the
+ * reduced vector. */
 size_t imb_numbers_compare(const float *buffer, size_t first, size_t count, int size, int round);
 
 #endif

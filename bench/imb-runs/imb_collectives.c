@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The collective benchmarks, with IMB's meaning of the message size for each. */
+/* The collective benchmarks; the message size of each is defined as in IMB. */
 #include "imb.h"
 
 /* --- Buffers --------------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ static void fill_numbers(struct imb_run *run)
     imb_numbers_fill((float *)(void *)run->send, run->bytes / IMB_ELEMENT, run->rank, run->round);
 }
 
-/* Compare the blocks of all ranks; `to` is this rank, or -1 if all get the same block. */
+/* Compare the blocks of all ranks; `to` is this rank, or -1 if all ranks get the same block. */
 static size_t verify_blocks(const struct imb_run *run, int to)
 {
     size_t wrong = 0;
@@ -123,7 +123,7 @@ static void reduce(struct imb_run *run)
                run->root, run->comm);
 }
 
-/* Divide the vector of #bytes among the ranks; the first ones get the remainder. */
+/* Divide the vector of #bytes among the ranks; the first ranks get the remainder. */
 static void share_elements(const struct imb_run *run)
 {
     int elements = (int)(run->bytes / IMB_ELEMENT);
@@ -147,7 +147,7 @@ static size_t verify_reduce_scatter(const struct imb_run *run)
                                (size_t)run->counts[run->rank], run->size, run->round);
 }
 
-/* Each rank gets a block of equal length; the remainder is left out. */
+/* Divide the vector into blocks of equal length, one per rank, and omit the remainder. */
 static void reduce_scatter_block(struct imb_run *run)
 {
     MPI_Reduce_scatter_block(run->send, run->receive, run->counts[run->size - 1], MPI_FLOAT,
@@ -215,7 +215,7 @@ static void alltoallv(struct imb_run *run)
                   run->displacements, MPI_BYTE, run->comm);
 }
 
-/* Layout, traits, legs, traffic. MPBench's benchmarks do not synchronize ranks between calls. */
+/* Columns: layout, traits, legs, traffic. MPBench's benchmarks do not synchronize between calls. */
 #define SYNC IMB_LAYOUT_COLLECTIVE, IMB_SYNC, 1, 1
 #define SYNC_REDUCTION IMB_LAYOUT_COLLECTIVE, IMB_SYNC | IMB_REDUCTION, 1, 1
 #define MPBENCH IMB_LAYOUT_COLLECTIVE, 0, 1, 1

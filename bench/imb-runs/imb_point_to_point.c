@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The benchmarks between pairs and neighbours: ping-pong, exchange, window, send call. */
+/* Benchmarks between pairs and neighbours: ping-pong, exchange, window, send call. */
 #include "imb.h"
 
 #include <unistd.h>
 
 #define TAG_DATA 1
 #define TAG_REPLY 2
-#define LINE_BYTES 64 /* of a cache */
+#define LINE_BYTES 64 /* length of a cache line */
 
 void imb_space_one(struct imb_run *run, size_t *send, size_t *receive)
 {
@@ -20,8 +20,8 @@ static void space_two(struct imb_run *run, size_t *send, size_t *receive)
     *receive = 2 * run->bytes;
 }
 
-/* Return the offset where message `i` of a window is received in iteration `turn`. The buffers
- * share no cache line. */
+/* Return the offset at which message `i` of a window is received in iteration `turn`. No two buffers
+ * share a cache line. */
 static size_t window_place(const struct imb_run *run, size_t turn, int i)
 {
     size_t stride = (run->bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
@@ -120,7 +120,7 @@ static void exchange(struct imb_run *run)
     int count = (int)run->bytes;
     int left = left_of(run);
     int right = right_of(run);
-    /* Different tags: on two ranks both neighbours are the same rank. */
+    /* Use different tags: with two ranks, both neighbours are the same rank. */
     MPI_Isend(run->send, count, MPI_BYTE, right, TAG_DATA, run->comm, &run->requests[0]);
     MPI_Isend(run->send, count, MPI_BYTE, left, TAG_REPLY, run->comm, &run->requests[1]);
     MPI_Recv(run->receive, count, MPI_BYTE, left, TAG_DATA, run->comm, MPI_STATUS_IGNORE);
@@ -330,7 +330,7 @@ static size_t verify_cold(const struct imb_run *run)
                                run->round);
 }
 
-/* Layout, traits, legs, traffic. */
+/* Columns: layout, traits, legs, traffic. */
 #define PAIR(legs, traffic) IMB_LAYOUT_SINGLE, IMB_PAIR, legs, traffic
 #define STREAM(traits, ways) IMB_LAYOUT_RATE, IMB_EVEN | (traits), 1, (ways)*IMB_WINDOW
 #define CALL IMB_LAYOUT_CALL, IMB_PAIR, 1, 1

@@ -134,7 +134,7 @@ struct sim_packet *sim_packet_take(struct sim *sim, uint32_t len_bytes);
 void sim_packet_give(struct sim *sim, struct sim_packet *packet);
 /** Decode the header of a frame, or of a batch's first frame. Returns false if it is invalid. */
 bool sim_packet_header(const struct sim_packet *packet, struct rawe_header *header);
-/** Return true if the packet completes a sequenced frame: it is the whole frame or its last slice. */
+/** Return true if the packet completes a sequenced frame: a whole frame, or a frame's last slice. */
 bool sim_packet_sequenced(const struct sim_packet *packet, const struct rawe_header *header);
 /** Record that a frame is lost, and free it. */
 void sim_packet_lose(struct sim *sim, struct sim_packet *packet, const char *why);
@@ -266,7 +266,7 @@ struct sim_channel {
     uint64_t served;        /**< progress of its frames: sim_served.c */
     uint64_t served_ns;     /**< when `served` last changed, or the channel had no data */
     uint32_t next_in_order; /**< see net_route */
-    uint64_t progress_ns;   /**< when the peer last replied to an operation, which replaces a PING */
+    uint64_t progress_ns;   /**< when the peer last replied to an operation: no PING is needed */
 };
 
 /** The channels on which to send to one node. */

@@ -222,8 +222,8 @@ static void add_counters(struct sum *sum, const struct rawe_counters *counters)
 /**
  * Check memory limits, with these exceptions: one slab of each size is always allowed, and the last
  * slab may exceed the limit; each connection may get one buffer above the limit, for the message
- * that blocks all later ones; deferred data may exceed its limit by one message, and by the messages
- * that one connection had in reassembly.
+ * that blocks all later ones; deferred data may exceed its limit by one message, and by those that
+ * one connection had in reassembly.
  */
 static void check_memory(const struct sim_nic *nic)
 {

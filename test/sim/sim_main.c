@@ -34,7 +34,7 @@
 #define CALM_FRAMES_LEAST 10000u
 
 /**
- * A run takes milliseconds of processor time, one in a thousand takes seconds, and ten times as long
+ * A run takes milliseconds of processor time, one in a thousand takes seconds, and ten times that
  * under the thread sanitizer. A run that takes longer than this is considered hung.
  */
 #define RUN_SECONDS_MOST 120u

@@ -261,7 +261,7 @@ static void plan_wake(struct sim *sim, struct sim_node *node)
 /** It takes up to this many frames, or it would answer old PROBEs while new ones arrive. */
 #define THREAD_FRAMES_MOST 256u
 
-/** Number of frames that the progress thread takes from the ring before it checks the bulk queue. */
+/** Frames that the progress thread takes from the ring before it checks the bulk queue. */
 #define THREAD_ROUND_FRAMES 64u
 
 /** Receive a bounded number of frames, and defer messages. Returns true if any frame arrived. */

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Derives the plan from the seed. Every run makes every draw, whichever faults are enabled, so a run
- * keeps its shape when faults are removed one by one. Settings added later have their own random
- * streams, so that runs without them do not change.
+ * Derives the plan from the seed. Every run makes every draw, whichever faults are enabled, so that
+ * a run keeps its shape when faults are removed one by one. Settings added later have their own
+ * random streams, so that runs without them do not change.
  */
 #include "sim_plan.h"
 
@@ -270,7 +270,7 @@ static void calm_troubles(struct sim_plan *plan)
     plan->replay_gap_ns = faults & SIM_BIT(REPLAY) ? plan->replay_gap_ns : 0;
     plan->hostile_gap_ns = faults & SIM_BIT(HOSTILE) ? plan->hostile_gap_ns : 0;
     if (plan->lying) {
-        /* A run with believable forgeries ends with its faults: a deceived node may wait forever. */
+        /* A run with credible forgeries ends with its faults: a deceived node may wait forever. */
         plan->faults_end_ns = plan->faults_end_ns % (20 * MS) + MS;
         plan->pause_most_ns = plan->pause_most_ns % (20 * MS) + 2000;
         plan->freeze_ppm = 0;
@@ -360,7 +360,7 @@ static void plan_departure(struct sim_plan *plan, uint64_t seed)
         plan->depart_ns = 0;
     }
     if (plan->nics > 1 && sim_random_below(&random, 2) == 0) {
-        plan->depart_faults_ns += 2 * plan->depart_ns; /* until about when the last node finalizes */
+        plan->depart_faults_ns += 2 * plan->depart_ns; /* until the last node finalizes, roughly */
     }
 }
 
@@ -505,7 +505,7 @@ static void plan_steady_workload(struct sim_plan *plan, const struct sim_options
     plan->message_max_bytes = plan->transfer_max_bytes = STEADY_MESSAGE_BYTES;
     plan->mixed_mtu = false;
     if (plan->receive_frames < STEADY_RING_LEAST) {
-        plan->receive_frames = STEADY_RING_LEAST; /* in a smaller ring, frames wait for each other */
+        plan->receive_frames = STEADY_RING_LEAST; /* with fewer, frames wait for each other */
     }
     if (plan->payload_max_bytes < STEADY_PAYLOAD_LEAST) {
         plan->payload_max_bytes = STEADY_PAYLOAD_LEAST;
@@ -540,7 +540,7 @@ static void plan_lossy_workload(struct sim_plan *plan, const struct sim_options 
         plan->transfer_max_bytes = LOSSY_BYTES_MOST;
     }
     if (plan->pause_most_ns > 5 * SECOND) {
-        plan->pause_most_ns = 5 * SECOND; /* a computing node's responder answers alone: see plan_faults */
+        plan->pause_most_ns = 5 * SECOND; /* only its responder answers: see plan_faults */
     }
 }
 

@@ -23,7 +23,7 @@ static inline uint64_t sim_random_next(struct sim_random *random)
     return z ^ (z >> 31);
 }
 
-/** Return generator number `stream` of a run, which is independent of the seed's other generators. */
+/** Return generator number `stream` of a run, independent of the seed's other generators. */
 static inline struct sim_random sim_random_stream(uint64_t seed, uint64_t stream)
 {
     struct sim_random mix = {seed ^ (stream + 1) * 0xD1B54A32D192ED03ull};

@@ -7,9 +7,9 @@
  *
  * The bound follows from the delays of the model. The longest are the turns of other peers (grants,
  * GETs), whose processes may not be running, and requests for credit, which are at most 100 ms
- * apart: together SERVED_NS. A frame may wait in the two queues on its path, and its answer in those
- * on the way back. If ports and rings overflow, requests may also be lost: the bound allows for a
- * few. When faults end, the next request is sent within the longest interval between requests.
+ * apart: together SERVED_NS. A frame may wait in the two queues on its path, and its answer in the
+ * two on the way back. If ports and rings overflow, requests may also be lost: the bound allows for
+ * a few. When faults end, the next request is sent within the longest interval between requests.
  */
 #include "sim.h"
 

@@ -87,7 +87,7 @@ static void submit_first(struct sim *sim, struct sim_message *message, struct si
     }
     net_ledger_submit(&sim->ledger, net, first_bytes, early);
     channel->node->app.open_sends++;
-    /* Late frames of excused messages may still cause events after all other messages are settled. */
+    /* Late frames of excused messages may still cause events when all others are settled. */
     if (!to->alive || to->life != channel->peer_life || channel->failed || sim->finishing ||
         sim_depart_finalizing(to)) {
         net_ledger_excuse(net);
@@ -226,7 +226,7 @@ static void submit(struct sim *sim, struct sim_message *message)
 
 void sim_submit(struct sim *sim, struct sim_message *message)
 {
-    struct sim_node *scarce = sim_memory_scarce(NULL); /* for lack of memory, the program would give up */
+    struct sim_node *scarce = sim_memory_scarce(NULL); /* else the program would give up */
 
     submit(sim, message);
     (void)sim_memory_scarce(scarce);

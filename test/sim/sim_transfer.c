@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Memory that peers write into: each node has an arena filled with one value, in which transfers
- * get regions with guards between them. This reveals writes outside a region, too early or too late.
+ * get regions with guards between them. This reveals writes outside a region, too early, or late.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -16,7 +16,7 @@ static void pause_node(struct sim *sim, struct sim_node *node)
     uint64_t length_ns = sim_random_scaled(&node->pause, 1000, sim->plan.pause_most_ns);
 
     if (sim->departing) {
-        length_ns %= sim->plan.peer_timeout_ns / 8; /* at the fence, the other nodes wait for this node */
+        length_ns %= sim->plan.peer_timeout_ns / 8; /* nodes wait for this node at the fence */
     }
     node->pauses_left--;
     node->pause_until_ns = node->local_ns + length_ns;

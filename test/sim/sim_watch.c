@@ -121,8 +121,8 @@ static void check_published(struct sim *sim, const struct sim_nic *nic)
 }
 
 /**
- * Check that the credit of all peers together fits the ring. A peer that was given up has no credit.
- * The check is skipped while the engine still counts a sender whose connection was closed.
+ * Check that the credit of all peers together fits the ring. A peer that was given up has none. The
+ * check is skipped while the engine still counts a sender whose connection was closed.
  */
 static void check_shares(struct sim *sim, const struct sim_nic *nic)
 {

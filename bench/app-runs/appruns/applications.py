@@ -21,7 +21,7 @@ from benchlib.summary import Metric
 
 
 class Application(Program):
-    """An application with a small and a full problem, without threads of its libraries."""
+    """An application with a quick and a full problem; its libraries start no threads."""
 
     environment: ClassVar = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -33,12 +33,12 @@ NETPIPE = re.compile(
 INTEGRITY = re.compile(
     r"^\s*\d+:\s+(\d+) bytes\s+\d+ times -->\s+(Integrity .*?)\s*$", re.MULTILINE
 )
-LATENCY_BYTES = 64  # NetPIPE's latency is the average of shorter messages
+LATENCY_BYTES = 64  # NetPIPE's latency is the average over shorter messages
 NETPIPE_SMALL, NETPIPE_LARGE = 4096, 65536
 
 
 class Netpipe(Application):
-    """NetPIPE: ping-pong between two ranks over sizes, after its integrity check."""
+    """NetPIPE: ping-pong between two ranks at many sizes, after an integrity check."""
 
     name = "netpipe"
     title = "NetPIPE"
@@ -50,7 +50,7 @@ class Netpipe(Application):
         Metric("large_us", f"{NETPIPE_LARGE >> 10} KiB", "µs", False),
         Metric("peak_mbits", "highest rate", "Mbit/s", True),
     )
-    # Largest message, of the integrity check and of the measurement; repetitions of each size.
+    # Largest messages of the integrity check and of the measurement; repetitions per size.
     checked = "its integrity check of each size, and all sizes measured"
     sizes: ClassVar = {"quick": (20000, 70000, 300), "full": (1100000, 4400000, 500)}
 
@@ -85,7 +85,7 @@ class Netpipe(Application):
             },
             [
                 Check("integrity", not wrong, "; ".join(wrong)),
-                # Sizes grow by at most a half, so the last one exceeds this.
+                # Each size is at most half as large again as the last, so the largest exceeds this.
                 Check("sizes checked", last_checked > checked / 1.6, f"up to {last_checked} bytes"),
                 Check("sizes measured", largest > wanted / 1.6, f"up to {largest} bytes"),
             ],
@@ -93,7 +93,7 @@ class Netpipe(Application):
 
 
 HPCC_OUTPUT = "hpccoutf.txt"
-# HPL's input file for HPCC; the lines at its end are for sizes of PTRANS's own (none).
+# HPL's input file for HPCC; its last lines would give PTRANS sizes of its own, but list none.
 HPCC_INPUT = """\
 HPLinpack benchmark input file
 bench/app-runs
@@ -136,12 +136,12 @@ HPCC_LINE = re.compile(r"^(\w+)=(\S+)$", re.MULTILINE)
 TESTS = re.compile(r"^\s*(\d+) tests completed and (passed|failed) residual checks", re.MULTILINE)
 SKIPPED = re.compile(r"^\s*(\d+) tests skipped because of illegal input values", re.MULTILINE)
 FFT_ERROR_MAX = 1e-10  # the program prints about 1e-15
-# The rules of RandomAccess allow the loss of 1 % of its updates; up to that HPCC prints PASSED.
+# The rules of RandomAccess allow 1 % of its updates to be lost; up to that, HPCC prints PASSED.
 RANDOM_ERRORS_MAX = 0.01
 
 
 def grid(ranks):
-    """Return rows and columns of the most square process grid."""
+    """Return the numbers of rows and columns of the squarest process grid."""
     rows = math.isqrt(ranks)
     while ranks % rows:
         rows -= 1
@@ -165,7 +165,7 @@ class Hpcc(Application):
         Metric("bandwidth_gbs", "ping-pong bandwidth, average", "GB/s", True),
         Metric("ring_bandwidth_gbs", "random ring bandwidth", "GB/s", True),
     )
-    sizes: ClassVar = {"quick": 1000, "full": 4000}  # N of HPL's matrix; the others follow from it
+    sizes: ClassVar = {"quick": 1000, "full": 4000}  # N of HPL's matrix, from which the other sizes follow
     keeps = (HPCC_OUTPUT,)
     checked = (
         "`Success=1`, the residuals of HPL and PTRANS, RandomAccess's wrong updates, the error of "
@@ -226,7 +226,7 @@ class Hpcc(Application):
         return result
 
 
-# The atomic fluid of LAMMPS's own benchmarks; the box is `cells` unit cells of 4 atoms wide.
+# The atomic fluid of LAMMPS's own benchmarks, in a box `cells` unit cells of 4 atoms wide.
 LAMMPS_INPUT = """\
 units lj
 atom_style atomic
@@ -252,14 +252,14 @@ COMM = re.compile(r"^Comm\s*\|\s*\S+\s*\|\s*(\S+)\s*\|\s*\S+\s*\|\s*\S+\s*\|\s*(
 # Step Temp E_pair E_mol TotEng Press
 THERMO = re.compile(r"^\s*(\d+)((?:\s+-?\d\S*){5})\s*$", re.MULTILINE)
 DANGEROUS = re.compile(r"^Dangerous builds = (\d+)", re.MULTILINE)
-# Energy of the perfect lattice at this density and cutoff; the temperature at the start.
+# Energy of the perfect lattice at this density and cutoff, and the initial temperature.
 LATTICE_ENERGY = -6.7733681
 FIRST_TEMPERATURE = 1.44
-DRIFT_MAX = 0.005  # of the total energy, relative; three times the integrator's own
+DRIFT_MAX = 0.005  # relative drift of the total energy: three times the integrator's own
 
 
 class Lammps(Application):
-    """A melting Lennard-Jones crystal, strong scaling."""
+    """LAMMPS: a melting Lennard-Jones crystal, strong scaling."""
 
     name = "lammps"
     title = "LAMMPS"
@@ -337,7 +337,7 @@ class Lammps(Application):
 PSEUDO_DIRECTORY = "/usr/share/abinit/psp/PseudosTM_pwteter"
 PSEUDO = "14si.pspnc"
 # The cubic cell of eight atoms at one k point. The bands are divided among the ranks: each step
-# transposes the wave functions between that and a division of the plane waves (MPI_Alltoallv).
+# transposes the wave functions between a division by bands and one by plane waves (MPI_Alltoallv).
 ABINIT_INPUT = """\
 acell 3*10.217
 ntypat 1
@@ -377,7 +377,7 @@ ENERGY_MAX = 0.0  # Ha: the atoms are bound
 
 
 class Abinit(Application):
-    """The ground state of a silicon crystal, its bands divided among the ranks."""
+    """ABINIT: the ground state of a silicon crystal, its bands divided among the ranks."""
 
     name = "abinit"
     title = "ABINIT"
@@ -437,8 +437,8 @@ class Kernel(Application):
     """A program of bench/kernels."""
 
     source = ""
-    rate = ""  # the name of its result line with the rate
-    works = ""  # what it does, in words
+    rate = ""  # name of the result line that has the rate
+    works = ""  # description of what it does
 
     @property
     def metrics(self):
@@ -499,8 +499,8 @@ class Cannon(Kernel):
 
 
 PROGRAMS = {one.name: one for one in (Netpipe(), Hpcc(), Lammps(), Abinit(), Bitonic(), Cannon())}
-# One rank of LAMMPS uses no network: it is the base of the scaling; tcp and rawe differ there only
-# by noise.
+# LAMMPS on one rank uses no network: it is the base of the scaling, and tcp and rawe differ there
+# only by noise.
 RANKS = {
     "netpipe": {"full": (2,), "quick": (2,)},
     "hpcc": {"full": (2, 4), "quick": (2,)},
@@ -525,7 +525,7 @@ could be measured, 130 interrupted; the report holds what was measured until the
 
 
 class AppDriver(CaseDriver):
-    """compare of bench/app-runs."""
+    """The driver behind bench/app-runs/compare."""
 
     name = "app-runs"
     description = "Measure applications over raw Ethernet frames (rawe) against TCP."

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of the applications: which run on how many ranks, and how outputs of real runs are read,
-whole and spoilt; and of the kernels, on this machine alone."""
+"""Tests of the applications: which ones run on how many ranks, and how the outputs of real runs,
+intact and spoilt, are read. Also tests of the kernels, on this machine alone."""
 
 import re
 import shutil
@@ -77,7 +77,7 @@ VALUES = {
 
 
 def read(app, text):
-    """The Result of an application's output."""
+    """Return the Result of an application's output."""
     case = Case(app, "quick", READ_RANKS.get(app, 2), 2)
     if app == "hpcc":
         return PROGRAMS[app].read("", {applications.HPCC_OUTPUT: text}, case)
@@ -190,7 +190,7 @@ def _build(tmp_path_factory):
 
 
 def result_of(app, done, ranks):
-    """The Result of a run of a kernel."""
+    """Return the Result of a kernel's run."""
     return PROGRAMS[app].read(done.stdout, {}, Case(app, "quick", ranks, 1))
 
 
@@ -211,7 +211,7 @@ def test_cannon__multiplies_whatever_the_grid(build, ranks, rows):
     assert result_of("cannon", done, ranks).failed_checks == ""
 
 
-# One thing is broken in each source: the check has to detect it.
+# Each source has one planted fault, which the check must detect.
 BROKEN = [
     ("bitonic", "bool ascending = (kernel_rank & stage) == 0;", "bool ascending = true;", 4),
     ("bitonic", "? mine[i++] : theirs[j++]", "? mine[i++] : mine[i++]", 2),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The Intel MPI Benchmarks' patterns: suites, options, runs, tables and plots."""
+"""The patterns of the Intel MPI Benchmarks: suites, options, runs, tables and plots."""
 
 import argparse
 import os
@@ -19,22 +19,22 @@ from benchlib.transports import BASELINE, TITLES
 
 from . import output
 
-# Those of IMB-MPI1, except Reduce_local, which sends nothing.
+# The collectives of IMB-MPI1, except Reduce_local, which sends nothing.
 POINT_TO_POINT = ("PingPong", "PingPing", "PingPongAnySource", "PingPingAnySource", "Sendrecv")
 POINT_TO_POINT += ("Exchange", "Uniband", "Biband", "UnibandCold", "BibandCold", "Isend")
 IMB_COLLECTIVES = ("Bcast", "Allreduce", "Reduce", "Reduce_scatter", "Reduce_scatter_block")
 IMB_COLLECTIVES += ("Allgather", "Allgatherv", "Gather", "Gatherv", "Scatter", "Scatterv")
 IMB_COLLECTIVES += ("Alltoall", "Alltoallv", "Barrier")
-# The tests of the predecessors: MPBench's eight, GAMMA's two, ESP's.
+# The tests of predecessors: eight of MPBench, two of GAMMA, one of ESP.
 MPBENCH = ("MpBandwidth", "MpRoundtrip", "MpLatency", "MpBidirectional")
 MPBENCH_COLLECTIVES = ("MpBroadcast", "MpReduce", "MpAllreduce", "MpAlltoall")
 SEEDS = (*MPBENCH, *MPBENCH_COLLECTIVES, "CacheHot", "CacheCold", "SendCall")
 COLLECTIVES = IMB_COLLECTIVES + MPBENCH_COLLECTIVES
 BENCHMARKS = POINT_TO_POINT + IMB_COLLECTIVES + SEEDS
-# Each stream, and its form that is received into several buffers instead of one.
+# Each stream, and its variant that receives into several buffers instead of one.
 COLD = {"Uniband": "UnibandCold", "Biband": "BibandCold"}
-OWN_ONLY = (*COLD.values(), "Isend", *SEEDS)  # IMB-MPI1 has no such benchmarks
-# These use two of the ranks.
+OWN_ONLY = (*COLD.values(), "Isend", *SEEDS)  # IMB-MPI1 does not have these benchmarks
+# These benchmarks use only two of the ranks.
 PAIRS = (
     *(name for name in POINT_TO_POINT if name.startswith("Ping")),
     "Isend",
@@ -52,7 +52,7 @@ METRICS = {
 
 @dataclass(frozen=True)
 class Part:
-    """Benchmarks that run in one mpirun, over the sizes 0 and 2^low ... 2^high."""
+    """Benchmarks that run in one mpirun, at the sizes 0 and 2^low to 2^high."""
 
     name: str
     benchmarks: tuple
@@ -124,7 +124,7 @@ def parts_of(suite, benchmarks=(), msglog=None):
 
 
 def with_cold(parts):
-    """Return the parts with the cold form of each stream added behind it."""
+    """Return the parts, with each stream followed by its cold variant."""
     found = []
     for part in parts:
         names = [
@@ -135,7 +135,7 @@ def with_cold(parts):
 
 
 def parts_for(parts, with_pairs):
-    """Return the parts, without the benchmarks that use two ranks unless `with_pairs`."""
+    """Return the parts; unless `with_pairs`, omit the benchmarks that use only two ranks."""
     kept = [
         replace(part, benchmarks=tuple(n for n in part.benchmarks if with_pairs or n not in PAIRS))
         for part in parts
@@ -144,7 +144,7 @@ def parts_for(parts, with_pairs):
 
 
 FLOAT_BYTES = 4
-RATE_BELOW = 1024  # bytes; streams are messages per second below, bandwidth from here on
+RATE_BELOW = 1024  # bytes; below this, streams are shown as messages per second, otherwise as bandwidth
 NAMES = {
     "PingPong": "PingPong: half the round trip",
     "PingPing": "PingPing: both send at once",
@@ -187,8 +187,8 @@ def is_shown(key):
     if metric != "time_us":
         return False
     if benchmark == "Reduce_scatter_block" and size < FLOAT_BYTES * key.ranks:
-        return False  # less than a number for each rank: nothing is sent
-    # A collective without bytes does not communicate.
+        return False  # less than an element per rank: nothing is sent
+    # A collective of zero bytes does not communicate.
     return size > 0 or benchmark not in COLLECTIVES or benchmark == "Barrier"
 
 
@@ -200,7 +200,7 @@ def tables_of(medians, about):
             label = "" if key.benchmark == "Barrier" else size_text(key.size)
             kind = key.benchmark, key.ranks, METRICS[key.metric.key]
             rows.setdefault(kind, []).append(Row([label], key, found, about["base"]))
-    # IMB always measures 0 bytes, which alone make no table.
+    # IMB always measures 0 bytes, which do not make a table on their own.
     return [
         Table(title_of(*kind), ["size"], about["transports"], about["base"], found, True)
         for kind, found in rows.items()
@@ -209,7 +209,7 @@ def tables_of(medians, about):
 
 
 def _points(medians, panel, name):
-    """Return (size, median) of a transport, without those that a logarithmic axis cannot show."""
+    """Return a transport's (size, median) pairs, without any that a logarithmic axis cannot show."""
     return [
         (key.size, found[name].median)
         for key, found in medians.items()
@@ -221,8 +221,8 @@ def _points(medians, panel, name):
 
 
 def panels(medians):
-    """Return (benchmark, ranks, metric) of each panel of the plots, for the most ranks of each
-    benchmark. Benchmarks with a single size have none."""
+    """Return (benchmark, ranks, metric) of each panel of the plots, with the most ranks of each
+    benchmark. Benchmarks with a single size have no panel."""
     sizes = {}
     for key in medians:
         wanted = "mbytes_per_s" if key.benchmark in WINDOWED + BANDWIDTHS else "time_us"
@@ -237,7 +237,7 @@ def panels(medians):
 
 
 def panel_chart(medians, panel, transports):
-    """Return a panel: a line for each transport, the baseline dashed."""
+    """Return a panel with a line per transport, the baseline dashed."""
     benchmark, ranks, metric = panel
     names = [*transports, *([BASELINE] if ranks == 2 else [])]
     lines = [
@@ -249,9 +249,9 @@ def panel_chart(medians, panel, transports):
 
 
 ALL_RANKS = (2, 4, 8)  # of suite all
-COLLECTIVES_HOSTS = 4  # where coll/rawe begins to multicast
+COLLECTIVES_HOSTS = 4  # the fewest with which coll/rawe uses multicast
 # IMB-MPI1 repeats a size up to 40 MB regardless of -time, but drops the remaining sizes once the
-# measured ones took longer than -time each. So it gets enough time.
+# measured sizes have each taken longer than -time. It therefore gets a generous -time.
 IMB_SECONDS = 1.0
 BUFFERS_MOST = 4096  # of rawe-imb
 PROGRAMS = {
@@ -305,7 +305,7 @@ def _buffers(text):
 
 
 def _collectives(options):
-    """Returns true for the suite of collectives, which is also compared without multicast."""
+    """Return true for the suite of collectives, which also runs without multicast."""
     return options.suite == "collectives" and not options.benchmarks
 
 
@@ -331,7 +331,7 @@ def _groups(made, options):
 
 
 class ImbDriver(Driver):
-    """compare of bench/imb-runs."""
+    """The driver behind bench/imb-runs/compare."""
 
     name = "imb-runs"
     description = "Measure MPI over raw Ethernet frames (rawe) against TCP and others."
@@ -342,7 +342,7 @@ class ImbDriver(Driver):
 
     def __init__(self):
         self.receive_buffers = None
-        self.shown = {}  # the medians that the tables are made of
+        self.shown = {}  # the medians shown in the tables
         self.programs = {}  # name -> path; "imb" is IMB-MPI1 if there is one
 
     def add_options(self, parser):
@@ -368,7 +368,7 @@ class ImbDriver(Driver):
 
     def finish(self, parser, options):
         options.groups = _groups(parser, options)
-        # On a slow line one window of long messages takes half a second.
+        # On a slow line, a single window of long messages takes half a second.
         options.time = options.time or (1.0 if options.rate else 0.01 if options.quick else 0.02)
         options.iterations = options.iterations or (200 if options.quick else 1000)
         options.baseline_time = 0.01 if options.quick else 0.02
@@ -398,8 +398,8 @@ class ImbDriver(Driver):
         return found
 
     def plan(self, options, interface):
-        """Return the runs group by group; transports alternate within each part. Benchmarks of two
-        ranks, and the baseline, run in the first group only."""
+        """Return the runs group by group; transports alternate within each part. Benchmarks that use
+        two ranks, and the baseline, run only in the first group."""
         runs = []
         for group in options.groups:
             is_first = group == options.groups[0]
@@ -423,7 +423,7 @@ class ImbDriver(Driver):
         return Run(number, transport, case, ((*start, *options.starter, *words),))
 
     def imb_arguments(self, options, part, ranks):
-        """Return a list of program and arguments for each program that a part needs."""
+        """Return the command line of each program that a part needs."""
         common = ["-npmin", str(ranks), "-msglog", f"{part.low}:{part.high}"]
         common += ["-iter", str(options.iterations)]
         own, imb = self.programs["own"], self.programs["imb"]
