@@ -33,7 +33,7 @@ enum baseline_way {
 
 struct baseline_way_state {
     int fd;                /* -1: not available */
-    uint32_t payload;      /* most payload bytes in a piece, which is a frame or a batch's segment */
+    uint32_t payload;      /* most payload bytes in a piece: a frame, or a segment of a batch */
     uint32_t pieces_max;   /* in one system call */
     uint32_t message_max;  /* longest message, in bytes */
     struct rawe_ring ring; /* `memory` is NULL if there is none */

@@ -23,7 +23,7 @@
 
 #define BASELINE_MAGIC 0xF100
 #define RING_BYTES (2u << 20) /* small enough to stay in the cache */
-/* Up to this size, copying the payload behind the headers is cheaper than sendmsg() of two parts. */
+/* Up to this size, copying the payload behind the headers is cheaper than a two-part sendmsg(). */
 #define COPY_LIMIT_BYTES 2048u
 
 static void fail(const struct baseline_link *link, const char *what, const char *remedy)
@@ -401,8 +401,8 @@ static bool describe(const struct baseline_way_state *way, const struct envelope
     return frame->length <= data_bytes && place <= size && frame->length <= size - place;
 }
 
-/* Receive a batch from the queue into buffer + guess. If an earlier batch was lost, move this one to
- * its proper offset; return false if it does not fit there. */
+/* Receive a batch from the queue into buffer + guess. If an earlier batch was lost, move this one
+ * to its proper offset; return false if it does not fit there. */
 static bool receive_queued(const struct baseline_way_state *way, struct baseline_frame *frame,
                            uint8_t *buffer, uint32_t size, uint32_t guess)
 {

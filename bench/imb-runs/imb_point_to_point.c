@@ -20,8 +20,8 @@ static void space_two(struct imb_run *run, size_t *send, size_t *receive)
     *receive = 2 * run->bytes;
 }
 
-/* Return the offset at which message `i` of a window is received in iteration `turn`. No two buffers
- * share a cache line. */
+/* Return the offset at which message `i` of a window is received in iteration `turn`. No two
+ * buffers share a cache line. */
 static size_t window_place(const struct imb_run *run, size_t turn, int i)
 {
     size_t stride = (run->bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;

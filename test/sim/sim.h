@@ -134,7 +134,7 @@ struct sim_packet *sim_packet_take(struct sim *sim, uint32_t len_bytes);
 void sim_packet_give(struct sim *sim, struct sim_packet *packet);
 /** Decode the header of a frame, or of a batch's first frame. Returns false if it is invalid. */
 bool sim_packet_header(const struct sim_packet *packet, struct rawe_header *header);
-/** Return true if the packet completes a sequenced frame: a whole frame, or a frame's last slice. */
+/** Return true if the packet completes a sequenced frame: it holds all of it, or its last slice. */
 bool sim_packet_sequenced(const struct sim_packet *packet, const struct rawe_header *header);
 /** Record that a frame is lost, and free it. */
 void sim_packet_lose(struct sim *sim, struct sim_packet *packet, const char *why);

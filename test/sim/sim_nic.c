@@ -307,7 +307,7 @@ void sim_nic_receive(struct sim_nic *nic, unsigned budget)
         sim_packet_give(sim, packet);
     }
     /*
-     * Empty the bulk queue after the ring but before sending any answer: a PROBE in the ring may ask
+     * Empty the bulk queue after the ring but before sending answers: a PROBE in the ring may ask
      * about frames in the bulk queue, and an answer would wrongly indicate their loss.
      */
     while ((packet = sim_batch_take(nic)) != NULL) {

@@ -144,7 +144,7 @@ def parts_for(parts, with_pairs):
 
 
 FLOAT_BYTES = 4
-RATE_BELOW = 1024  # bytes; below this, streams are shown as messages per second, otherwise as bandwidth
+RATE_BELOW = 1024  # bytes; streams below this are shown as messages per second, others as bandwidth
 NAMES = {
     "PingPong": "PingPong: half the round trip",
     "PingPing": "PingPing: both send at once",
@@ -209,7 +209,7 @@ def tables_of(medians, about):
 
 
 def _points(medians, panel, name):
-    """Return a transport's (size, median) pairs, without any that a logarithmic axis cannot show."""
+    """Return a transport's (size, median) pairs that a logarithmic axis can show."""
     return [
         (key.size, found[name].median)
         for key, found in medians.items()
@@ -398,8 +398,8 @@ class ImbDriver(Driver):
         return found
 
     def plan(self, options, interface):
-        """Return the runs group by group; transports alternate within each part. Benchmarks that use
-        two ranks, and the baseline, run only in the first group."""
+        """Return the runs group by group; transports alternate within each part. Only the first group
+        has the baseline and the benchmarks that use two ranks."""
         runs = []
         for group in options.groups:
             is_first = group == options.groups[0]

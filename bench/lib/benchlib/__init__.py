@@ -3,8 +3,8 @@
 
 
 class BenchError(Exception):
-    """An error that a person can act on: the text says what happened, where, and what to do."""
+    """An error for the user: its text says what happened, where, and what to do about it."""
 
 
 class Rejected(BenchError):
-    """A run whose output proves it wrong: a better reason than the status of mpirun."""
+    """A run whose output proves it wrong, which explains more than mpirun's exit status."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command `compare` of every driver: its options, and the way from them to the report."""
+"""The `compare` command of every driver: its options, the runs, and the report."""
 
 import argparse
 import datetime
@@ -23,19 +23,19 @@ SHAPE = ("mtu", "topology", "nic", "rate", "loss")
 
 
 def count(text):
-    """Parse a whole number from 1 on."""
+    """Parse a positive integer."""
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
     return int(text)
 
 
 def counts(text):
-    """Parse whole numbers from 1 on, separated by commas."""
+    """Parse positive integers separated by commas."""
     return list(dict.fromkeys(count(word.strip()) for word in text.split(",")))
 
 
 def seconds(text):
-    """Parse a number of seconds above 0."""
+    """Parse a positive number of seconds."""
     try:
         value = float(text)
     except ValueError:
@@ -108,7 +108,7 @@ def parser(driver):
 
 
 def parse(driver, argv):
-    """Return the options with every default filled in. Contradictions end the program."""
+    """Return the options with all defaults filled in. Conflicting options end the program."""
     made = parser(driver)
     options = made.parse_args(argv)
     if options.resume is not None:
@@ -149,7 +149,7 @@ def parse(driver, argv):
 
 
 def without_output(argv):
-    """Return the arguments without --output: a repetition must not write to the same directory."""
+    """Return the arguments without --output, so that a repetition uses another directory."""
     kept, skip = [], False
     for word in argv:
         if not skip and not word.startswith("--output"):
@@ -186,7 +186,7 @@ def _open(driver, argv):
 
 
 def _measure(driver, options, journal, record):
-    """Make the missing runs, grouped by their number of hosts."""
+    """Perform the missing runs, grouped by their number of hosts."""
     runs = driver.plan(options, place_of(options, options.cases[0].hosts).interface)
     journal.pin(runs)
     progress = Progress(runs)
@@ -240,7 +240,7 @@ def _report(driver, directory, record, about):
 
 
 def _how_to_continue(driver, journal):
-    """Return the command that continues, indented."""
+    """Return the command that continues the comparison, indented."""
     return f"  {shlex.join([f'bench/{driver.name}/compare', '--resume', str(journal.directory)])}"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The base of all drivers; and programs that are compared as a whole, with their driver."""
+"""The base class of all drivers, and programs that are compared as a whole, with their driver."""
 
 import math
 import os
@@ -12,11 +12,11 @@ from typing import ClassVar
 from . import BenchError, Rejected, report, summary, transports
 from .summary import Key, Metric, Row, Table
 
-HOSTS_MOST = 4  # virtual ones, unless asked for
+HOSTS_MOST = 4  # default maximum of virtual hosts
 
 
 def count_text(number, noun):
-    """Return a number with its noun: 1 rank, 2 ranks."""
+    """Return a number and its noun: 1 rank, 2 ranks."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
@@ -25,9 +25,9 @@ class Case:
     """A program with its problem size, ranks and hosts."""
 
     program: str
-    size: str  # of the problem; empty where the program has no sizes
+    size: str  # of the problem; empty if the program has no sizes
     ranks: int
-    hosts: int  # 0 when a hostfile decides
+    hosts: int  # 0 if a hostfile decides
     title: str = field(default="", compare=False)  # the program's, for people
 
     @property
@@ -55,7 +55,7 @@ class Run:
     round: int  # from 1
     transport: str
     case: Case
-    commands: tuple  # mpirun's arguments, a tuple for each mpirun, one after the other
+    commands: tuple  # arguments of each mpirun, which run one after the other
 
     @property
     def name(self):
@@ -78,7 +78,7 @@ class Driver:
     page_title = ""
     packages = ("build", "bench")  # groups of test/install-deps
     timeout = 900.0  # seconds of one mpirun, by default
-    transports_said = "tcp,rawe"  # for --help: which are compared when none is named
+    transports_said = "tcp,rawe"  # for --help: the transports compared by default
     works_in_directory = False  # each run gets a directory, visible to all ranks
 
     def add_options(self, parser):
@@ -97,7 +97,7 @@ class Driver:
         raise NotImplementedError
 
     def facts(self):
-        """Return facts about the programs for the report: (name, value). They have been found."""
+        """Return facts about the programs for the report: (name, value). Call prepare() first."""
         return []
 
     def plan(self, options, interface):
@@ -112,12 +112,12 @@ class Driver:
         return ()
 
     def read(self, run, outcome, earlier):
-        """Return the result of a run; `earlier` are the Done before it. Raises BenchError if the
+        """Return the result of a run; `earlier` lists the Done before it. Raises BenchError if the
         output is incomplete, Rejected if it is wrong."""
         raise NotImplementedError
 
     def line_of(self, done):
-        """Return a line about a good run, or an empty text."""
+        """Return a line about a good run, or an empty string."""
         return ""
 
     def values(self, done):
@@ -162,7 +162,7 @@ class Driver:
 
 
 def possible(programs, wanted):
-    """Return the Cases in `wanted` that can run, and why others cannot.
+    """Return the Cases in `wanted` that can run, and the reasons why others cannot.
 
     `wanted`: (program, size, ranks, hosts). `programs` maps names to Programs. Raises BenchError if
     none can run.
@@ -205,7 +205,7 @@ class Result:
 
     @property
     def failed_checks(self):
-        """Describe the failed checks; empty when all passed."""
+        """Return descriptions of the failed checks; empty if all passed."""
         return "; ".join(
             f"{check.what}: {check.detail or 'failed'}" for check in self.checks if not check.passed
         )
@@ -230,12 +230,12 @@ class Program:
         return self.title
 
     def why_not(self, size, ranks):
-        """Return why it cannot run on this number of ranks, or None if it can."""
+        """Return why the program cannot run on this number of ranks, or None if it can."""
         return f"{ranks} ranks" if ranks < 1 else None
 
     def find(self, folder, case):
-        """Return what commands() needs to start it; `folder` is for compiled programs. Raises
-        BenchError if it is missing."""
+        """Return what commands() needs to start the program; `folder` is for compiled programs.
+        Raises BenchError if the program is missing."""
         path = shutil.which(self.program)
         if path is None:
             raise BenchError(
@@ -245,7 +245,7 @@ class Program:
         return path
 
     def mpirun_arguments(self, found):
-        """Return the arguments that it needs from mpirun."""
+        """Return the mpirun arguments that the program needs."""
         return [
             word for name, value in self.environment.items() for word in ("-x", f"{name}={value}")
         ]
@@ -254,7 +254,7 @@ class Program:
         """Write the input into the run's directory."""
 
     def commands(self, found, case):
-        """Return the command lines to run one after the other; most programs have one."""
+        """Return the command lines to run one after the other; most programs have only one."""
         raise NotImplementedError
 
     def read(self, output, files, case):
@@ -264,14 +264,14 @@ class Program:
 
 
 def incomplete(what, output):
-    """Return the BenchError for an output that lacks something."""
+    """Return the BenchError for an incomplete output."""
     lines = output.strip().splitlines()
     last = f"its last line is '{lines[-1].strip()}'" if lines else "it printed nothing"
     return BenchError(f"the output has no {what}, {last}")
 
 
 def result_lines(output, needed):
-    """Return the "name = value" lines of an output. Raises BenchError without the needed ones."""
+    """Return the "name = value" lines of an output. Raises BenchError if a needed one is missing."""
     found = dict(LINE.findall(output))
     missing = [name for name in needed if name not in found]
     if missing:
@@ -298,14 +298,14 @@ FLAGS = ("-O3", "-std=c11")
 
 
 def compile_mpi(target, sources, headers=(), extra=(), libraries=()):
-    """Compile `target` with mpicc, unless it is newer than all its files. Returns `target`."""
+    """Compile `target` with mpicc unless it is newer than its sources. Returns `target`."""
     newest = max(path.stat().st_mtime for path in [*sources, *headers])
     if target.exists() and target.stat().st_mtime >= newest:
         return target
     if shutil.which("mpicc") is None:
         raise BenchError("mpicc is not on PATH; install Debian's libopenmpi-dev")
     target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_suffix(f".{os.getpid()}")  # another run must not find half a program
+    fresh = target.with_suffix(f".{os.getpid()}")  # another run must not find a partial program
     words = ["mpicc", *FLAGS, *extra, "-o", str(fresh), *map(str, sources), *libraries]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -345,7 +345,7 @@ class CaseDriver(Driver):
         options.cases, options.left_out = possible(self.programs, self.wanted(options))
 
     def prepare(self, options, say):
-        # All before the first run, so that a missing program is reported at once.
+        # Find all programs before the first run, so that a missing one is reported at once.
         folder = options.build / "bench" / self.name / "programs"
         for case in options.cases:
             self.found[case] = self.programs[case.program].find(folder, case)

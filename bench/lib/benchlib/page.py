@@ -17,12 +17,12 @@ from pathlib import Path
 
 
 def anchor(text):
-    """Return the name of a heading in links, as GitHub makes it."""
+    """Return a heading's anchor for links, as GitHub generates it."""
     return re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", text.lower()).strip())
 
 
 class Page:
-    """A report; blocks are shown in the order they were added."""
+    """A report; blocks are shown in the order in which they were added."""
 
     def __init__(self, title, lead=None):
         self.title = title
@@ -50,7 +50,7 @@ class Page:
         self._table(["", ""], ["---", "---"], pairs)
 
     def table(self, heads, rows, texts=1):
-        """Add a table whose first `texts` columns are words, and the others numbers."""
+        """Add a table whose first `texts` columns are words and whose other columns are numbers."""
         rule = ["---" if index < texts else "---:" for index in range(len(heads))]
         self._table(heads, rule, rows)
 
@@ -120,7 +120,7 @@ def size_text(size):
 class Line:
     """One line of a chart: a transport, or the baseline."""
 
-    key: str  # decides colour and marker: tcp, rawe, ...; others get the next free colour
+    key: str  # selects colour and marker: tcp, rawe, ...; others get the next free colour
     label: str
     points: list  # (x, y), ascending; values up to 0 are not drawn
     dashed: bool = False
@@ -146,7 +146,7 @@ def plots_available():
 
 
 def _plain_ticks(axes):
-    """Label a logarithmic y axis with enough plain numbers."""
+    """Label a logarithmic y axis with a sufficient number of plain numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     low, high = axes.get_ylim()
@@ -212,7 +212,7 @@ def _figure(charts, title):
 
 
 def save_charts(charts, path, title):
-    """Write charts as one SVG file, with a line for each group of elements, and coordinates in
+    """Write charts as one SVG file, with a line per group of elements and coordinates rounded to
     hundredths of a point."""
     import matplotlib
 

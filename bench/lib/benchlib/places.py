@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where mpirun runs: on virtual hosts of the lab, or on real hosts named in a file; and the facts
-about machine, hosts and rounds in a report."""
+"""Places where mpirun runs: virtual hosts of the lab, or real hosts named in a file. Also a report's
+facts about machine, hosts and rounds."""
 
 import copy
 import os
@@ -18,7 +18,7 @@ from rawelab import Lab, LabSpec, launch
 from . import BenchError, prepare, transports
 
 TIMEOUT_STATUS = 124
-STOP_SECONDS = 10.0  # in which mpirun must obey SIGTERM
+STOP_SECONDS = 10.0  # time for mpirun to obey SIGTERM
 NICS = {
     "whole": "batches travel whole, as between virtual NICs",
     "cut": "the sender cuts batches into frames, the receiver merges frames, as with real NICs",
@@ -36,12 +36,12 @@ class Outcome:
     errors: str
     seconds: float
     timed_out: bool = False
-    commands: tuple = ()  # that repeat it
+    commands: tuple = ()  # commands that repeat the run
     files: dict = field(default_factory=dict)  # name -> text of the output files that are kept
 
 
 class Place:
-    """Common to both kinds; `interface` is the network interface to measure, or None."""
+    """The base of both kinds of place; `interface` is the interface to measure, or None."""
 
     interface = None
 
@@ -137,7 +137,7 @@ class HostfilePlace(Place):
         self.prefix = ["--hostfile", str(hostfile), "--map-by", "node", "--bind-to", "core"]
         self.files, self.component = [], []
         if build is not None:
-            # The component is not installed: every host has to see it under this path.
+            # The component is not installed: every host must see the component under this path.
             self.files.append(Path(build) / transports.COMPONENT)
             self.component = transports.component_path(Path(build))
 
@@ -165,7 +165,7 @@ class HostfilePlace(Place):
         os.killpg(process.pid, signal.SIGKILL)
 
     def _settle(self):
-        """Do nothing: on real hosts mpirun cleans up itself."""
+        """Do nothing: on real hosts, mpirun itself cleans up."""
 
     def command(self, arguments):
         """Return the command that repeats a run."""
@@ -180,7 +180,7 @@ class HostfilePlace(Place):
 
 
 def place_of(options, hosts):
-    """Return the place for runs on a number of virtual hosts, or on those of the hostfile."""
+    """Return the place for runs on this number of virtual hosts, or on the hostfile's hosts."""
     build = options.build if (options.build / transports.COMPONENT).exists() else None
     if options.hostfile is None:
         return LabPlace({**options.shape, "hosts": hosts}, build)
@@ -190,7 +190,7 @@ def place_of(options, hosts):
 
 
 ASK_SECONDS = 60  # ssh gives up on a silent address after a minute or two
-ASK_LINES = 8  # of mpirun's output; the first ones name the cause
+ASK_LINES = 8  # lines of mpirun's output to show; the first lines name the cause
 ASK_MARK = "rawe-preflight:"
 # Arguments: the network interface, or nothing; then the files that every host must see.
 ASK_SCRIPT = f"""
@@ -210,7 +210,7 @@ def _first_lines(outcome):
 
 
 def preflight(place, interface, files):
-    """Raise BenchError if mpirun cannot reach a host, or a host lacks something."""
+    """Raise BenchError if mpirun cannot reach a host, or a host lacks the interface or a file."""
     arguments = ["sh", "-c", ASK_SCRIPT, "preflight", interface or "", *map(str, files)]
     outcome = place.run(arguments, ASK_SECONDS)
     if outcome.status != 0:

@@ -13,7 +13,7 @@ LAST_LINES = 15
 
 
 def _logged(argv, directory, log, what):
-    """Run one step of the build, its output appended to the log."""
+    """Run one step of the build, and append its output to the log."""
     with open(log, "a", encoding="utf-8") as file:
         file.write(f"$ {' '.join(map(str, argv))}\n")
         file.flush()
@@ -28,7 +28,7 @@ def _logged(argv, directory, log, what):
 
 
 def install_packages(say, groups=("build", "bench")):
-    """Let test/install-deps install missing packages. It prints nothing if there are none."""
+    """Let test/install-deps install missing packages. Prints nothing if none is missing."""
     script = SOURCE / "test" / "install-deps"
     if not script.exists():
         say(f"no {script}: assuming that all packages are there")

@@ -4,7 +4,7 @@
 results/<date>-<maker>/reference.json   date, machine, commit; command and medians of each part
 results/<date>-<maker>/plot.svg         time and bandwidth over message size, of PLOTTED
 
-The maker is that of the processor.
+<maker> is the maker of the processor.
 """
 
 import json
@@ -22,7 +22,7 @@ INDEX = "reference.json"
 PLOT = "plot.svg"
 PLOTTED = "cut"  # the part whose plot README and doc/results.md show
 IMB = "bench/imb-runs/compare"
-# The characteristics of a wiring: ping-pong, and streams received into one buffer and into 64.
+# The benchmarks that characterize a wiring: ping-pong, and streams into one buffer and into 64.
 STREAMS = ("--benchmarks", "PingPong,Uniband,Biband", "--receive-buffers", "64")
 LONG = (*STREAMS, "--msglog", "10:22")
 OVERLAP = ("bench/rates/compare", "--transports", "tcp,rawe,async", "--suite")
@@ -62,9 +62,9 @@ PARTS = {
     "many-ranks": ("bench/many-ranks",),
     "instructions": ("bench/instructions",),
     "memory": ("bench/memory",),
-    "batch-time": ("bench/batch-time",),  # last, because some machines have no perf
+    "batch-time": ("bench/batch-time",),  # last, because perf is missing on some machines
 }  # fmt: skip
-# Wiring, MTU in bytes -> the part with its streams. The first one is the most like real NICs.
+# Wiring, MTU in bytes -> the part with its streams. The first wiring is the most like real NICs.
 WIRINGS = {
     ("cut", 1500): "cut",
     ("whole", 1500): "imb",
@@ -136,7 +136,7 @@ class Reference:
         return _medians_of(self.part(part).get("medians", ()))
 
     def select(self, part, wanted):
-        """Return the medians of a part whose key is `wanted`; they count as shown by a page."""
+        """Return the medians of a part whose key is `wanted`, and record that a page shows them."""
         found = {key: one for key, one in self.medians(part).items() if wanted(key)}
         self.shown.setdefault(part, set()).update(found)
         return found

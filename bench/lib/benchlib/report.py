@@ -17,11 +17,11 @@ from .transports import BASELINE
 ABOUT = "about.json"
 BARE = "-"
 NO_PLOTS = "There are no plots: install Debian's python3-matplotlib."
-SPREAD_MAX = 0.3  # on a quiet machine a typical value stays below that
+SPREAD_MAX = 0.3  # on a quiet machine, a typical spread is below this
 
 
 def save_about(directory, about):
-    """Keep facts, problems and the command, which the CSV files do not hold."""
+    """Save facts, problems and the command, which are not in the CSV files."""
     text = json.dumps(about, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     (Path(directory) / ABOUT).write_text(text, encoding="utf-8")
 
@@ -73,7 +73,7 @@ def spread_text(spread):
 
 
 def sense_of(table):
-    """Say which direction of a ratio is better."""
+    """Return which direction of a ratio is better, in words."""
     if table.lower_is_better is None:
         return "see the last column"
     return "below 1 is faster" if table.lower_is_better else "above 1 is faster"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Parses as much C as the checks need: includes, function definitions, names in use.
 
-The sources are compiled with warnings as errors and formatted by clang-format; so a scanner that
-knows comments, literals and braces is enough, and no compiler's flags are needed.
+The sources compile with warnings as errors and are formatted by clang-format, so a scanner that
+knows comments, literals and braces is enough, and no compiler flags are needed.
 """
 
 import re
@@ -21,12 +21,12 @@ _NOT_FUNCTIONS = {"__attribute__", "_Static_assert", "_Alignas", "_Alignof", "si
 
 
 def _blank(text):
-    """Replace everything except line ends by spaces."""
+    """Replace all characters except line ends with spaces."""
     return re.sub(r"[^\n]", " ", text)
 
 
 def without_comments(source):
-    """Return the source with comments blanked; lines and columns stay."""
+    """Return the source with comments blanked; lines and columns do not change."""
     return _TOKEN.sub(lambda m: _blank(m[0]) if m["comment"] else m[0], source)
 
 

@@ -28,7 +28,7 @@ WHY_REFUSED = (
 
 
 class TableError(Exception):
-    """layers.toml cannot be used; the text says why."""
+    """layers.toml cannot be used; the text of the error says why."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Layer:
     order: list = field(default_factory=list)  # modules' names from bottom to top
 
     def module_of(self, stem):
-        """Return the module of NAME.c or NAME.h; a file that is not listed is its own."""
+        """Return the module of NAME.c or NAME.h; an unlisted file is a module of its own."""
         return self.members.get(stem, stem)
 
 
@@ -96,7 +96,7 @@ class Component:
 
     def _read(self, layer):
         seen = set()
-        pattern = "*.[ch]" if layer.folder == "." else "**/*.[ch]"  # the glue surrounds the rest
+        pattern = "*.[ch]" if layer.folder == "." else "**/*.[ch]"  # the glue's folder contains the other layers
         for file in sorted((self.root / layer.folder).glob(pattern)):
             if file.name in GENERATED:
                 continue

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Virtual machines as hosts for MPI: real kernels and drivers, on hardware emulated by QEMU."""
+"""Virtual machines as MPI hosts: real kernels and drivers on hardware emulated by QEMU."""
 
 from .cluster import Cluster, ClusterSpec
 

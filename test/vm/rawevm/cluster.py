@@ -7,7 +7,7 @@
     all:        ctl0, a network of the same kind
 
 The control network, always virtio, carries mpirun's own traffic, so that the NIC under test carries
-only that of MPI. Nothing reaches the network of the host.
+only MPI traffic. No frame reaches the network of the host.
 """
 
 import os
@@ -27,7 +27,7 @@ from .machine import Machine
 
 CONTROL = "ctl0"
 STATE = "/run/rawe-vm"  # in the machines
-STOP_SECONDS = 20  # for mpirun to end regularly after a signal
+STOP_SECONDS = 20  # time for mpirun to end normally after a signal
 LAST_CHARACTERS = 4000  # of the output of a job that hung
 
 
@@ -92,7 +92,7 @@ def address(network, host):
 
 
 class Cluster:
-    """A context manager: at the end, no machine runs. `hosts` has the machines."""
+    """A cluster, as a context manager that finally ends all machines, which `hosts` lists."""
 
     def __init__(self, spec=None, **options):
         self.spec = (spec or ClusterSpec(**options)).resolve()
@@ -106,10 +106,10 @@ class Cluster:
         self.down()
 
     def up(self):
-        """Start the machines and wait until they are ready; on failure, none is left."""
+        """Start the machines and wait until they are ready; on failure, end them all."""
         spec = self.spec
         qemu, kernel = fetch.qemu(), fetch.kernel(spec.kernel)
-        # Sockets in here give access to the machines. The path of a socket is limited to 107 bytes.
+        # The directory's sockets give access to the machines; a socket's path has at most 107 bytes.
         self.directory = Path(tempfile.mkdtemp(prefix="rawe-vm-", dir="/tmp"))
         try:
             ramdisk = self.directory / "initramfs"
@@ -144,7 +144,7 @@ class Cluster:
         return self.directory / f"{network}-{host}.cable"
 
     def _plug(self, machine, index, network):
-        """Add a NIC with its cable; the first host has a socket for each of the others."""
+        """Add a NIC with its cable; the first host has a socket for each of the other hosts."""
         device = NICS["virtio-net" if network == CONTROL else self.spec.nic][0]
         unix = "addr.type=unix,addr.path"
         if index > 0:
@@ -241,11 +241,11 @@ class Cluster:
         return result
 
     def pull(self, network):
-        """Pull the cable of a network out of every machine."""
+        """Unplug a network's cable from every machine."""
         self._set_links(network, False)
 
     def plug_in(self, network):
-        """Plug it in again."""
+        """Plug a network's cable in again."""
         self._set_links(network, True)
 
     def _set_links(self, network, up):

@@ -17,7 +17,7 @@ import channel  # noqa: E402  (the path has to be set first)
 
 @dataclass
 class Result:
-    """How a command ended."""
+    """The outcome of a command."""
 
     returncode: int
     output: str
@@ -50,19 +50,19 @@ class Job:
 
     @property
     def output(self):
-        """Its standard output so far."""
+        """The command's standard output so far."""
         with self._changed:
             return self._text(channel.OUT)
 
     @property
     def errors(self):
-        """Its standard error so far."""
+        """The command's standard error so far."""
         with self._changed:
             return self._text(channel.ERR)
 
     @property
     def ended(self):
-        """True once it has ended."""
+        """True once the command has ended."""
         return self._end is not None
 
     def wait_for(self, text, seconds):
@@ -78,11 +78,11 @@ class Job:
                 )
 
     def signal(self, number):
-        """Signal its process group."""
+        """Signal the command's process group."""
         self._agent.send(self._number, channel.SIGNAL, bytes([number]))
 
     def wait(self, seconds):
-        """Return its Result, or None if it does not end in time."""
+        """Return the command's Result, or None if it does not end in time."""
         with self._changed:
             self._changed.wait_for(lambda: self._end is not None, seconds)
             if self._end is None:

@@ -21,7 +21,7 @@ from rawelab.command import LabError
 
 from .job import Agent
 
-START_SECONDS = 30  # for QEMU to create its sockets
+START_SECONDS = 30  # time for QEMU to create its sockets
 BOOT_SECONDS = 240
 COMMAND_SECONDS = 60
 STOP_SECONDS = 5
@@ -107,7 +107,7 @@ def build_ramdisk(kernel, path):
 
 
 def _prepare_child():
-    # A process killed with SIGKILL cannot end its machines, so the kernel does.
+    # A process killed with SIGKILL cannot end its machines, so the kernel has to.
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     os.nice(NICENESS)
 
@@ -202,7 +202,7 @@ class Machine:
         return result
 
     def shell(self, script):
-        """Run a shell script, which ends at the first command that fails, as run()."""
+        """Run a shell script up to the first command that fails; see run()."""
         return self.run(["sh", "-ec", script])
 
     def monitor(self, command, **arguments):

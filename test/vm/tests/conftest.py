@@ -26,7 +26,7 @@ NOTES = pytest.StashKey()
 
 
 def pytest_addoption(parser):
-    """The options that test/run passes on."""
+    """Add the options that test/run passes on."""
     parser.addoption("--build", default=str(HERE.parents[2] / "build"), help="build directory")
 
 
@@ -115,7 +115,7 @@ def cluster_of(request, pool, build, verify, steady):
 
 @pytest.fixture
 def fresh_cluster_of(cluster_of, pool):
-    """As cluster_of, for tests that do not undo their changes: the machines are ended."""
+    """Like cluster_of, but for tests that do not undo their changes: it ends the machines."""
     pool.drop()
     yield cluster_of
     pool.drop()
@@ -190,7 +190,7 @@ def assert_exact(cluster, build, verify, ranks=2, groups=GROUPS, devices=None):
 
 
 def assert_message(result, *words):
-    """Exactly one message of the rawe BTL was shown, and it contains all the words."""
+    """Assert that exactly one message of the rawe BTL was shown, and that it has all the words."""
     messages = help_messages(result)
     assert len(messages) == 1, f"{len(messages)} messages of the rawe BTL\n{show(result)}"
     for word in words:
@@ -236,11 +236,11 @@ class Steady:
         return self.job.output.count("round ")
 
     def goes_on(self):
-        """Wait until it has completed some more rounds."""
+        """Wait until the job has completed some more rounds."""
         self.job.wait_for(f"round {self.rounds + 3}\n", ROUND_SECONDS)
 
     def end(self):
-        """End it regularly; return its Result, which must be a success."""
+        """End the job normally; return its Result, which must be a success."""
         self.cluster.hosts[0].shell(f"touch {self.end_file}")
         result = self.cluster.finish(self.job, JOB_SECONDS)
         assert result.returncode == 0, show(result)

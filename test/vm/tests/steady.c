@@ -14,7 +14,7 @@
 static const int lengths[] = {1, 100, 1400, 8000, 20000, 65536, 200000, BYTES_MOST};
 #define LENGTHS ((int)(sizeof lengths / sizeof lengths[0]))
 
-/** Return the byte at a place of a message, which differs from that of other ranks and rounds. */
+/** Return the byte at an offset of a message, which depends on the rank and the round. */
 static unsigned char content(int rank, int round, int place)
 {
     return (unsigned char)(place * 7 + (place >> 8) + round * 31 + rank * 101);
