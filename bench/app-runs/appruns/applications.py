@@ -165,7 +165,7 @@ class Hpcc(Application):
         Metric("bandwidth_gbs", "ping-pong bandwidth, average", "GB/s", True),
         Metric("ring_bandwidth_gbs", "random ring bandwidth", "GB/s", True),
     )
-    sizes: ClassVar = {"quick": 1000, "full": 4000}  # N of HPL's matrix; it determines the other sizes
+    sizes: ClassVar = {"quick": 1000, "full": 4000}  # N of HPL's matrix; others follow from N
     keeps = (HPCC_OUTPUT,)
     checked = (
         "`Success=1`, the residuals of HPL and PTRANS, RandomAccess's wrong updates, the error of "

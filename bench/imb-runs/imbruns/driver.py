@@ -398,8 +398,8 @@ class ImbDriver(Driver):
         return found
 
     def plan(self, options, interface):
-        """Return the runs group by group; transports alternate within each part. Only the first group
-        has the baseline and the benchmarks that use two ranks."""
+        """Return the runs group by group; transports alternate within each part. The baseline, and
+        benchmarks that use two ranks, run only in the first group."""
         runs = []
         for group in options.groups:
             is_first = group == options.groups[0]

@@ -271,7 +271,7 @@ def incomplete(what, output):
 
 
 def result_lines(output, needed):
-    """Return the "name = value" lines of an output. Raises BenchError if a needed one is missing."""
+    """Return an output's "name = value" lines. Raises BenchError if a needed one is missing."""
     found = dict(LINE.findall(output))
     missing = [name for name in needed if name not in found]
     if missing:

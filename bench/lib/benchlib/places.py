@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Places where mpirun runs: virtual hosts of the lab, or real hosts named in a file. Also a report's
-facts about machine, hosts and rounds."""
+"""Places where mpirun runs: virtual hosts of the lab, or real hosts named in a file. Also the facts
+about machine, hosts and rounds in a report."""
 
 import copy
 import os

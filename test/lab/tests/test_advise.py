@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rawe-advise recommends changes to a host, and makes none itself."""
+"""rawe-advise recommends changes to a host, but makes none itself."""
 
 import importlib.machinery
 import importlib.util
@@ -64,10 +64,10 @@ TRACKING = (
 
 @pytest.fixture(scope="module", name="advise")
 def load():
-    """The program as a module."""
+    """Return the program as a module."""
     loader = importlib.machinery.SourceFileLoader("rawe_advise", str(PROGRAM))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("rawe_advise", loader))
-    sys.modules["rawe_advise"] = module  # its data classes are looked up there
+    sys.modules["rawe_advise"] = module  # dataclasses look their module up there
     sys.dont_write_bytecode = True
     loader.exec_module(module)
     return module
@@ -101,7 +101,7 @@ def test_what_ethtool_says_is_read(advise):
 
 
 def interface(advise, **facts):
-    """Return an interface without any problem, except for the given facts."""
+    """Return an interface without problems, except for the given facts."""
     good = {
         "mtu": 9000,
         "max_mtu": 9216,
@@ -300,7 +300,7 @@ def test_a_host_is_looked_at_and_not_changed(make_lab, tmp_path):
     (tracking,) = [advice for advice in host if "connection tracking" in advice["what"]]
     wanted += tracking["commands"]
 
-    # Its advice works: once followed, it is not repeated.
+    # The advice works: once it has been followed, the program does not repeat it.
     for command in wanted:
         lab.run(0, shlex.split(command), check=True)
     text = lab.run(0, [PROGRAM, "eth0"]).stdout

@@ -30,14 +30,14 @@ WITH_TCP = ("--mca", "btl", "rawe,tcp,self")
 TCP_NIC = ("--mca", "btl_tcp_if_include", "eth1")
 ROUNDS = ("rounds", 20)
 NO_RAW_SOCKETS = ("setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw")
-# A blocked peer is given up sooner than by default; the tests do not depend on the time.
+# Give up a blocked peer sooner than by default; the tests do not depend on this time.
 IMPATIENT = ("--mca", "btl_rawe_peer_timeout", "3")
 # Only for ranks that cannot connect at all: on a busy machine, connecting may take this long.
 UNCONNECTED = ("--mca", "btl_rawe_connect_timeout_ms", "1000")
 
 
 def run_told(lab, btls, *words, **options):
-    """Run two ranks on two hosts, which show a message; return the MpiResult."""
+    """Run two ranks on two hosts until they show a message; return the MpiResult."""
     options = {"timeout": HANG_SECONDS, "build": lab.build, **options}
     return until_told(lambda: lab.mpirun(["-np", 2, *btls, *words], **options))
 
@@ -52,7 +52,7 @@ def deaf(*ways):
     return lambda lab: [lab.blackhole(*way, ETHERTYPE) for way in ways]
 
 
-# Faults at start: how the lab is damaged, the job's arguments, words of the message.
+# Faults at startup: how to damage the lab, the job's arguments, words of the message.
 LOST = [*UNCONNECTED, *IMPATIENT, *include("eth0")]
 TROUBLES = {
     "unknown interface": (None, include("nosuch0"), ["nosuch0", "btl_rawe_if_include"]),
@@ -87,7 +87,7 @@ def two_nics(make_lab):
     return make_lab(hosts=2, nics=2)
 
 
-# With rawe alone the job ends; with tcp on the other NIC it continues.
+# With only rawe, the job ends; with tcp on the other NIC, it continues.
 @pytest.mark.parametrize(
     "btls, check",
     [(RAWE, assert_failure), thorough((*WITH_TCP, *TCP_NIC), assert_success)],
@@ -188,7 +188,7 @@ UNASKED = {
 
 
 def run_unasked(lab, *words, **options):
-    """Run two ranks on two hosts; they succeed, because tcp is available."""
+    """Run two ranks on two hosts, which succeed because tcp is available."""
     return run_job(lab, 2, *words, btls=TCP_NIC, **options)
 
 

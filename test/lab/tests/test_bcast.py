@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""coll/rawe: MPI_Bcast and other collectives use multicast, or the component below, exactly."""
+"""coll/rawe: MPI_Bcast and other collectives, by multicast or the component below, are exact."""
 
 import os
 import re
@@ -36,14 +36,14 @@ pytestmark = pytest.mark.skipif(
 
 
 def run(lab, *words, btls=RAWE, ranks=HOSTS):
-    """Run a program with the output of coll/rawe; it must succeed without a help message."""
+    """Run a program with coll/rawe's output; it must succeed without a help message."""
     result = run_job(lab, ranks, *SAY, *words, btls=btls)
     assert help_messages(result) == []
     return result
 
 
 def multicasts(result):
-    """Return how often ranks report that a communicator uses multicast."""
+    """Return how many times ranks report that a communicator uses multicast."""
     return result.errors.count("multicasts what fits a frame")
 
 
@@ -87,7 +87,7 @@ BAD_WIRE = {"hosts": HOSTS, "wire": "reorder=20%:1ms,duplicate=5%,loss=1%"}
         ({"hosts": 8, "loss": 10}, (), "scatters"),
         thorough({"hosts": 8}, (), "types"),
         ({"hosts": 8, "loss": 10}, (), "types"),
-        # With eight hosts, a Barrier must not end before all ranks have entered.
+        # With eight hosts, a Barrier must not end before all ranks have entered it.
         ({"hosts": 8, "loss": 1}, (), "last"),
         *(
             ({"hosts": HOSTS, "loss": 1}, options, what)
@@ -138,7 +138,7 @@ def test_every_byte_arrives_where_hosts_have_several_ranks(
     make_lab, bcasts, what, ranks, options, loss
 ):
     result = run(make_lab(hosts=HOSTS, loss=loss), bcasts, *what, btls=options, ranks=ranks)
-    # At least each dup, and each split that contains all ranks. A half may also span four hosts.
+    # At least each dup, and each split with all ranks, uses multicast. A half may span four hosts.
     assert multicasts(result) >= ranks * (5 if what[0] == "dups" else 1)
     # Each host's leader receives the frame.
     sent = counted(result, "multicast_messages_sent")
@@ -159,7 +159,7 @@ def test_hosts_of_different_mtu_agree_on_the_shorter_frame(make_lab, bcasts):
 @pytest.mark.thorough
 def test_communicators_come_and_go(make_lab, bcasts):
     result = run(make_lab(hosts=HOSTS, loss=1), bcasts, "dups", 200)
-    # Each dup, and each split that contains all ranks; halves are too small.
+    # Each dup, and each split with all ranks, uses multicast; halves are too small.
     assert multicasts(result) == HOSTS * 300
 
 
@@ -167,7 +167,7 @@ def test_communicators_come_and_go(make_lab, bcasts):
 def test_a_bcast_is_one_frame_or_shares_it(make_lab, bcasts, tmp_path, coalesce_from):
     rounds = 1000
     lab = make_lab(hosts=HOSTS)
-    # DATA frames of groups, sent by this host and by the others. No other job uses this switch.
+    # Count groups' DATA frames from this host and from the others. No other job uses this switch.
     data = ["ether", "proto", hex(ETHERTYPE), "and", "ether[14] & 0xf = 10"]
     capture = lab.capture(0, tmp_path / "data.pcap", data)
     coalesce = ("--mca", "btl_rawe_coalesce_from", coalesce_from)
@@ -240,7 +240,7 @@ def test_what_is_longer_or_of_fewer_uses_the_component_beneath(make_lab, bcasts,
 
 
 def assert_passes(result, *words):
-    """All ranks used the component below coll/rawe."""
+    """Assert that all ranks used the component below coll/rawe."""
     assert multicasts(result) == 0
     assert counted(result, "multicast_messages_sent") == 0
     for word in words:
@@ -279,7 +279,7 @@ def test_members_that_were_told_different_things_agree(
 ):
     lab = make_lab(hosts=HOSTS)
     lab.set_environment(host, LD_PRELOAD=forgets, FORGOTTEN=forgotten)
-    # Messages use tcp, so that only the vote and the group are affected.
+    # Messages use tcp, so that the missing data affects only the vote and the group.
     btls = ("--mca", "btl", "rawe,tcp,self", "--mca", "btl_rawe_exclusivity", 0)
     result = run(lab, bcasts, "sizes", btls=btls)
     assert multicasts(result) == 0
@@ -308,7 +308,7 @@ def flood(lab, value, *hosts):
 
 
 def add_rule(lab, rule):
-    """Add a rule of nftables to the forwarding of the lab's bridge."""
+    """Add an nftables rule to the forwarding chain of the lab's bridge."""
     lab.at_switch("nft", "add table bridge lab")
     lab.at_switch("nft", "add chain bridge lab port { type filter hook forward priority 0; }")
     lab.at_switch("nft", f"add rule bridge lab port {rule}")
@@ -378,7 +378,7 @@ def test_a_killed_member_ends_the_job(make_lab, bcasts, ranks, killed, length):
 
 
 def finish_without_host_2(lab, job, hosts):
-    """Lose all frames of host 2, which must end the job by its timeout."""
+    """Lose all frames of host 2; the timeout must then end the job."""
     for host in range(hosts):
         if host != 2:
             lab.blackhole(2, host)
@@ -397,7 +397,7 @@ def test_a_host_that_falls_silent_ends_the_job(make_lab, bcasts, ranks, length):
 
 
 def test_a_host_that_a_result_waits_for_ends_the_job(make_lab, bcasts):
-    # Empty Bcasts: only rank 0 waits for host 2, and sends it no data that could be missed.
+    # Bcasts are empty: only rank 0 waits for host 2, and sends it no data that could be missed.
     lab = make_lab(hosts=8)
     parameters = ("--mca", "btl_rawe_peer_timeout", "3")
     job, _ = start_endless(lab, bcasts, *parameters, ranks=8, length=0)
@@ -469,7 +469,7 @@ def test_bcasts_go_on_where_hosts_have_several_ranks(make_lab, bcasts):
     job = SteadyJob(lab, bcasts, 1000, 2 * HOSTS, WITHIN_HOSTS)
     flood(lab, "off", 2)
     job.lives(5)
-    # Leaders then forward the data from one to another.
+    # Leaders then forward the data to each other.
     result = job.end()
     assert result.errors.count("hears no multicast any more") == HOSTS
 
@@ -506,7 +506,7 @@ def test_the_last_bcast_of_a_session_arrives(make_lab, lives, tmp_path, attempt)
     assert multicasts(result) >= HOSTS
 
 
-# A host outside the job: it repeats group frames with other data, as if from members, but from its
+# A host outside the job repeats group frames with other data, as if it were a member, but from its
 # own address.
 FORGE = f"""{SEAL}
 import socket, struct

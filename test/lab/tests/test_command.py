@@ -15,7 +15,7 @@ from rawelab import record, wiring
 from rawelab.soaks import StartWatcher
 
 LAB = HERE.parent / "lab"
-END_SECONDS = 300  # usually a few
+END_SECONDS = 300  # time for a command to end; it usually takes a few
 
 
 def start(*arguments, **options):
@@ -39,7 +39,7 @@ def run(*arguments, status=0):
 
 
 def lab_name(tmp_path):
-    """Return a lab name that no other test uses, nor a test of another run."""
+    """Return a lab name that no other test uses, in this run or another."""
     return "t" + re.sub("[^a-z0-9]", "", tmp_path.name.lower())[-12:] + str(os.getpid())
 
 
@@ -82,7 +82,7 @@ def test_mpirun_passes_the_exit_status_on(tmp_path):
 
 
 def affinities(*options):
-    """Return the affinity of each rank of a job with a rank per core, at most four."""
+    """Return the affinity of each rank of a job with one rank per core, up to four."""
     ranks = min(4, len(os.sched_getaffinity(0)))
     job = ["-np", ranks, "sh", "-c", "taskset -pc $$"]
     output = run("mpirun", "--hosts", ranks, *options, "--", *job)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a job shows about itself: report, dump, warning about a full ring."""
+"""What a job shows about itself: its report, its dump, and its warning about a full ring."""
 
 import re
 import sys
@@ -39,7 +39,7 @@ def both_sides(result):
 
 
 def assert_complete(counters):
-    """A report contains every counter and nothing else."""
+    """Assert that a report contains every counter and nothing else."""
     round_trips = {name for name in counters if name.startswith("round_trips_")}
     missing = (set(ENGINE) | OTHERS) - set(counters)
     assert not missing, missing
@@ -72,7 +72,7 @@ def test_the_report_is_complete_and_adds_up(make_lab, verify):
 
 def test_losses_are_counted_with_their_reason(make_lab, verify):
     lab = make_lab(hosts=2, loss=5)
-    # Plain frames, because each of them is lost independently.
+    # Use plain frames, because each of them is lost independently.
     plain = ["--mca", "btl_rawe_batches", "0"]
     result = run_job(lab, 2, *STATS, *plain, verify, "--quick", "--only", "pt2pt")
     assert lab.dropped() > 0

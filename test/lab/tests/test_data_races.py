@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Jobs with the component under the thread sanitizer: no two threads race for its memory.
+"""Jobs with the component under the thread sanitizer: no two threads race on its memory.
 
 `test/run threads` builds such a component. Open MPI and the programs are not instrumented, so their
 own races are not found.
@@ -25,7 +25,7 @@ race:opal_read_counted_pointer
 # that is not instrumented.
 race:opal_free_list_grow_st
 """
-SLOWER = 5  # the sanitizer's factor
+SLOWER = 5  # factor by which the sanitizer slows a job down
 
 # MPI_THREAD_MULTIPLE, with a mutex as lock; and a single thread beside the progress thread.
 LEVELS = ("multiple", "single")
@@ -51,7 +51,7 @@ def watched(sanitizer, tmp_path):
 
 
 def assert_nobody_met(tmp_path):
-    """The sanitizer has reported no race."""
+    """Assert that the sanitizer has reported no race."""
     reports = [file.read_text(errors="replace") for file in tmp_path.glob("report.*")]
     assert not reports, "\n".join(reports)[:8000]
 

@@ -26,7 +26,7 @@ from conftest import (
 pytestmark = pytest.mark.thorough
 
 HOSTS = 4
-# A group that takes too long ends the job, which names the group.
+# If a group takes too long, the job ends and names the group.
 VERIFY = ["--quick", "--scale", "0.1", "--skip", BEYOND_OPEN_MPI, "--progress"]
 GROUP_SECONDS = 180
 LATER = 3  # all ranks are connected in this group; first contact times out sooner
@@ -41,7 +41,7 @@ def start(lab, verify, effort=(), options=()):
 
 
 def assert_verified(job, timeout=JOB_SECONDS):
-    """The job succeeds, having checked everything. If it hangs, its last line says where."""
+    """Assert that the job succeeds after all checks. If it hangs, its last line says where."""
     result = job.finish(timeout)
     assert_success(result)
     assert "checks, OK" in result.output, show(result)
@@ -76,7 +76,7 @@ def test_every_byte_arrives(make_lab, verify, faults, counter, effort):
 
 
 def assert_waits(job, seconds):
-    """The job neither ends nor complains within `seconds`."""
+    """Assert that the job neither ends nor prints an error within `seconds`."""
     time.sleep(seconds)
     assert job.process.poll() is None, job.said()
 
@@ -196,7 +196,7 @@ def test_a_job_after_a_killed_one_is_not_disturbed(make_lab, exchange, jobs):
     lab = make_lab(hosts=2)
     for number in range(jobs):
         victim = EndlessJob(lab, exchange, ranks=2, salt=2 * number + 1)
-        # Its frames are still in flight, and its other rank still sends, when the next job starts.
+        # When the next job starts, frames of this job are in flight, and its other rank is sending.
         os.kill(victim.pids[number % 2], signal.SIGKILL)
         words = ["-np", 2, *RAWE, *STATS, exchange, "rounds", 50, 2 * number + 2]
         follower = Job(lab, words)

@@ -143,7 +143,7 @@ def test_calls_of_nobody_are_refused_and_the_job_goes_on(make_lab, exchange):
 
 
 def daemon_of(lab, host):
-    """Return the process id of Open MPI's daemon on a host other than the first."""
+    """Return the process id of Open MPI's daemon on a host, which must not be the first."""
     for pid in wiring.processes([lab.host(host).netns]):
         name = Path(f"/proc/{pid}/comm").read_text(encoding="ascii").strip()
         if name in ("orted", "prted"):  # of 4.1, of 5.0

@@ -62,7 +62,7 @@ def counters(lab, host):
 
 
 def moved(before, after):
-    """Return the counters that have grown, with their increase."""
+    """Return the counters that have increased, with their increments."""
     return {name: after[name] - before[name] for name in after if after[name] > before[name]}
 
 
@@ -191,7 +191,7 @@ PT2PT = ("--quick", "--scale", "0.1", "--only", "pt2pt")
 
 
 def sums(result, *names):
-    """Return the sum of some counters for each rank on the network."""
+    """Return the sum of these counters for each rank on the network."""
     return {
         rank: sum(counters[name] for name in names)
         for (rank, interface), counters in reports(result).items()
@@ -217,7 +217,7 @@ def test_all_arrives_through_links_that_refuse(make_lab, verify, batches):
 def test_batches_refused_for_long_count_as_lost(make_lab, exchange):
     lab = make_lab(hosts=2)
     job = UntilJob(lab, exchange, *STATS)
-    # Batches are used once one has been acknowledged. They are the only IPv4 packets here.
+    # A sender uses batches once one has been acknowledged. No other packets here are IPv4.
     lab.count_frames(IPV4)
     wait_until(lambda: all(lab.frames(host) > 100 for host in lab.hosts), "batches")
     lab.refuse_batches()

@@ -19,7 +19,7 @@ from conftest import (
 from rawelab import launch
 
 LAYOUTS = [(2, 2), (4, 2), (8, 4)]
-# All combinations together take a few minutes on two cores.
+# All combinations take a few minutes on two cores.
 EFFORT = ["--quick", "--scale", "0.1", "--skip", BEYOND_OPEN_MPI]
 
 
@@ -189,7 +189,7 @@ def test_a_nic_that_leads_nowhere_is_passed_by(make_lab, verify, nowhere):
     lab = make_lab(hosts=3, nics=2, topology="switch")
     for host in range(3):
         plug(lab, host, nowhere, "nomaster")
-    # If the job waited for this NIC, it would exceed the test's timeout.
+    # If the job waited for this NIC, the test would time out.
     patience = ["--mca", "btl_rawe_connect_timeout_ms", 1000 * 2 * HANG_SECONDS]
     found = senders(lab, 3, *patience, verify, *EFFORT, "--only", "pt2pt,random")
     assert found == {(rank, f"eth{1 - nowhere}") for rank in range(3)}

@@ -97,7 +97,7 @@ def numbers(frames):
 
 
 def assert_all_good(frames):
-    """Every frame is unchanged."""
+    """Assert that every frame is unchanged."""
     assert all(good for _, _, _, good in frames)
 
 

@@ -118,7 +118,7 @@ def test_a_job_survives_the_loss_of_a_nic_and_uses_it_again(make_lab, pulled, ho
     wait_until(lambda: shares(lab, job)[nic] < 0.05, "end of what is sent by the lost NIC")
     mend(lab, nic)
     await_both(lab, job)
-    # Pull the other NIC: all traffic uses the one that was lost before.
+    # Pull the other NIC: all traffic must use the NIC that was lost before.
     pull(lab, 1 - nic)
     job.go_on()
     result = job.end_well()

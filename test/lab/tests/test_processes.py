@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Processes that are absent at first contact, end with open communication, or fail (ULFM)."""
+"""Processes that are absent at first contact, end with communication pending, or fail (ULFM)."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ from conftest import (
 from rawelab import launch
 from rawelab.soaks import mend, pull
 
-# Shorter than the outage, which is shorter than the peer timeout.
+# This is shorter than the outage, which is shorter than the peer timeout.
 TIMEOUT = ("--mca", "btl_rawe_connect_timeout_ms", "1000")
 AWAY_SECONDS = 4
 WITH_TCP = ("--mca", "btl", "rawe,tcp,self")
@@ -129,7 +129,7 @@ FAULT_TOLERANT = ("--with-ft", "ulfm", "--mca", "coll", "^han")
 
 
 def patience(seconds):
-    """Return the parameter for how long a peer may be silent."""
+    """Return the parameter that limits how long a peer may be silent."""
     return ["--mca", "btl_rawe_peer_timeout", seconds]
 
 
@@ -143,7 +143,7 @@ class ShrinkingJob(Job):
         self.pids = self.told_pids()
 
     def wait_for_survivors(self, survivors):
-        """Wait until all of them have continued."""
+        """Wait until all survivors have continued."""
         for rank in survivors:
             self.wait_for(f"rank {rank} went on with {len(survivors)} of {RANKS}")
 

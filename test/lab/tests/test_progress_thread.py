@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The progress thread continues communication while a process is outside of MPI."""
+"""The progress thread continues communication while a process is outside MPI."""
 
 import pytest
 from conftest import run_job, run_verify, thorough

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The system calls of a message in a program that computes between its messages."""
+"""System calls per message in a program that computes between its messages."""
 
 import re
 
@@ -11,7 +11,7 @@ SET_UP = 60  # calls at the start of a process
 
 
 def counted(file):
-    """The number of each system call that a process made, by name."""
+    """Return how many times a process made each system call, by name."""
     lines = re.findall(r"^(\w+) +(\d+)$", file.read_text(), re.MULTILINE)
     return {name: int(number) for name, number in lines}
 
@@ -29,6 +29,6 @@ def test_a_message_sets_no_timer_and_wakes_no_thread(make_lab, build, tmp_path, 
         found = counted(calls.with_name(f"calls.{rank}"))
         waking = {name: found.get(name, 0) for name in ("timerfd_settime", "epoll_ctl", "write")}
         assert sum(waking.values()) < SET_UP + int(rounds.group(1)) / 20, waking
-        # One sends the message, at most one its acknowledgement.
+        # One call sends the message, and at most one sends its acknowledgement.
         sending = found.get("sendto", 0) + found.get("sendmsg", 0)
         assert sending < SET_UP + 2.5 * int(rounds.group(1)), found

@@ -96,7 +96,7 @@ class Component:
 
     def _read(self, layer):
         seen = set()
-        pattern = "*.[ch]" if layer.folder == "." else "**/*.[ch]"  # the glue's folder contains the other layers
+        pattern = "*.[ch]" if layer.folder == "." else "**/*.[ch]"  # the glue surrounds the rest
         for file in sorted((self.root / layer.folder).glob(pattern)):
             if file.name in GENERATED:
                 continue

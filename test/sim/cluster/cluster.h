@@ -77,7 +77,7 @@ struct cluster_plan {
     uint64_t wire_ns;      /**< delay of a link */
     uint64_t host_ns;      /**< average time from a frame's arrival to its receipt by the process */
     uint64_t
-        duration_ns;  /**< period for which endless messages are measured; 0: one message per pair */
+        duration_ns;  /**< how long endless messages are measured; 0: each pair sends one message */
     uint64_t busy_ns; /**< time that receiving programs compute at a stretch; 0: never */
     uint32_t load_percent; /**< W3, W4: load of the hosts' links */
     bool sprays;           /**< each frame takes a spine at random */

@@ -109,7 +109,7 @@ class Cluster:
         """Start the machines and wait until they are ready; on failure, end them all."""
         spec = self.spec
         qemu, kernel = fetch.qemu(), fetch.kernel(spec.kernel)
-        # The directory's sockets give access to the machines; a socket's path has at most 107 bytes.
+        # Sockets in this directory give access to the machines. A socket's path has 107 bytes at most.
         self.directory = Path(tempfile.mkdtemp(prefix="rawe-vm-", dir="/tmp"))
         try:
             ramdisk = self.directory / "initramfs"
