@@ -5,8 +5,8 @@
  *
  * after-computing WHAT COMPUTE_US TOUCH_BYTES SECONDS BYTES...
  *
- * All ranks compute for COMPUTE_US, in which they read and write TOUCH_BYTES of memory, then
- * communicate, again and again, for SECONDS for each size. WHAT is
+ * For SECONDS per size, all ranks repeatedly compute for COMPUTE_US, reading and writing
+ * TOUCH_BYTES of memory, and then communicate. WHAT is
  *
  * exchange    MPI_Sendrecv with the other rank of a pair (ranks 0 and 1, 2 and 3, ...)
  * halo        MPI_Irecv from and MPI_Isend to the two neighbours of a ring, three messages each, of
@@ -14,7 +14,7 @@
  * allreduce   MPI_Allreduce of BYTES, as doubles
  * put         MPI_Put to the other rank of the pair, and MPI_Win_fence
  *
- * A line for each size: median, mean and 90th percentile of the time that rank 0 communicated.
+ * Prints, for each size, median, mean and 90th percentile of rank 0's time in communication.
  */
 #include <mpi.h>
 #include <stdio.h>

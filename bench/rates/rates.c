@@ -54,7 +54,7 @@ enum {
     WINDOW = 64,
     THREADS_MAX = 64,
     MESSAGE_BYTES = 8,
-    ROUND_TRIPS = 16, /* between two readings of the clock */
+    ROUND_TRIPS = 16, /* per reading of the clock */
     MEMORY_BYTES = 4 << 20,
     PLACES = 32
 };
@@ -90,7 +90,7 @@ static MPI_Request start(enum kind kind, char *to, char *from, int bytes)
     return request;
 }
 
-/* Return the seconds of one round; for a collective, those of the last rank. */
+/* Return the seconds that one round takes; for a collective, on the slowest rank. */
 static double round_of(enum kind kind, double compute_s, char *to, char *from, int bytes)
 {
     MPI_Barrier(MPI_COMM_WORLD);
@@ -266,7 +266,7 @@ static void operate(enum kind operation, int bytes, int number, char *data, MPI_
     }
 }
 
-/* Return the operations per second. */
+/* Return the number of operations per second. */
 static double measure(enum kind operation, int bytes, double duration, char *data, MPI_Win win)
 {
     int burst = burst_of(operation, bytes);

@@ -6,8 +6,8 @@
  * nic-stream BYTES IN_FLIGHT SECONDS
  *
  * IN_FLIGHT messages are always in flight: the receiver posts a new receive as soon as the oldest
- * is complete, without telling the sender. It prints the messages received every second, and at the
- * end the rate after the first IN_FLIGHT messages, in MB of 10^6 bytes.
+ * is complete, without telling the sender. Every second, it prints the number of messages received,
+ * and at the end the rate after the first IN_FLIGHT messages, in MB of 10^6 bytes.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static MPI_Request requests[IN_FLIGHT_MAX];
 static char *memory;
 static int bytes, in_flight;
 
-/* Send until the time is up, then one empty message for each receive. */
+/* Send until the time is up, then send one empty message per posted receive. */
 static void send_all(double seconds)
 {
     double start = MPI_Wtime();

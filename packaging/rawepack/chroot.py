@@ -42,7 +42,7 @@ def base(suite, tree, group="deb"):
             return
         partial = tree.with_name(f"{tree.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
-        # Mounts of debootstrap must not outlive it, however it ends.
+        # debootstrap's mounts must not outlive it, however it ends.
         argv = ["unshare", "--mount", "debootstrap", "--variant=minbase"]
         argv += [f"--keyring={download.KEYRING}", suite, partial, download.MIRROR]
         download.run(argv, group=group)

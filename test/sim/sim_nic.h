@@ -34,7 +34,7 @@ struct sim_link {
     uint64_t port_free_ns; /**< from the switch: free again */
 };
 
-/** A host. Its processes share links, clock and pull state; each has its own address per link. */
+/** A host. Its processes share links, clock and pulls; each has its own address on every link. */
 struct sim_host {
     struct sim_link links[SIM_NICS_MAX];
     struct rawe_pull_host pull[SIM_NICS_MAX];

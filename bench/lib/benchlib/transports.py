@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 
 COMPONENT = Path("opal/mca/btl/rawe/.libs/mca_btl_rawe.so")  # in a build directory
-COLLECTIVES = Path("ompi/mca/coll/rawe/.libs")  # the second component; older builds have none
+COLLECTIVES = Path("ompi/mca/coll/rawe/.libs")  # the coll component, which older builds lack
 COMPONENT_PATH = "mca_base_component_path"
 SHARED_MEMORY = "vader"  # reaches ranks of the same host only
-BASELINE = "baseline"  # the programs without MPI, in the place of a transport
+BASELINE = "baseline"  # the programs without MPI, shown as a transport
 OLD = "old"  # rawe of another build, see --against
 UNICAST = "unicast"  # rawe without coll/rawe: collectives send to each process
 ASYNC = "async"  # rawe with its progress thread

@@ -72,14 +72,14 @@ static inline double *lu_block_row(const struct lu *lu, int j, enum lu_block whi
     return lu->plane + ((ptrdiff_t)j * LU_BLOCKS + which) * NAS_VARS * NAS_VARS * lu->grid.size[0];
 }
 
-/* LU's division of the grid among ranks and all its messages. */
+/* How LU divides the grid among ranks, and all its messages. */
 
-enum { FACE_TAG = 1, SWEEP_TAG = 5 }; /* plus the side the message comes from */
+enum { FACE_TAG = 1, SWEEP_TAG = 5 }; /* plus the sending side */
 
 /* NPB's LU needs three points per rank: each face message carries two planes of them. */
 enum { LEAST_POINTS = 3 };
 
-/* Choose the ranks along x and y. Returns 0, after a message, if they do not fit. */
+/* Choose the numbers of ranks along x and y. Prints a message and returns 0 if they do not fit. */
 static int divide(struct lu *lu, int processes, int grid_points)
 {
     if (0 != (processes & (processes - 1))) {
@@ -115,7 +115,7 @@ static void allocate_buffers(struct lu *lu)
     lu->faces_out = nas_allocate(face, sizeof *lu->faces_out);
 }
 
-/* Divide the x-y plane among the ranks. Returns 0, after a message, if they do not fit. */
+/* Divide the x-y plane among the ranks. Prints a message and returns 0 if they do not fit. */
 static int lu_create(struct lu *lu, int grid_points, double time_step)
 {
     int rank, processes, place[2];
@@ -176,7 +176,7 @@ static void lu_exchange_faces(struct lu *lu)
 
 /*
  * Copy one line of updates, the inner points of constant x or y in plane k, to or from the
- * message buffer. outside selects the ghost line beyond the side instead of the own edge line.
+ * message buffer. `outside` selects the ghost line beyond the side, not this rank's edge line.
  */
 static void copy_line(struct lu *lu, int k, enum lu_side side, int outside, int to_buffer)
 {
@@ -210,7 +210,7 @@ static int line_length(const struct lu *lu, enum lu_side side)
     return NAS_VARS * (lu->grid.high[other] - lu->grid.low[other]);
 }
 
-/* Receive from, or send to, a sweep's two neighbours the updates of one plane's edge lines. */
+/* Exchange the updates of a plane's edge lines with a sweep's two neighbours: receive or send. */
 static void lu_receive_lines(struct lu *lu, int k, enum lu_side x_side, enum lu_side y_side)
 {
     const enum lu_side sides[2] = {x_side, y_side};

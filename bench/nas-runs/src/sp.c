@@ -563,7 +563,7 @@ static int face_count(const struct sp *sp, int axis, enum sp_way way)
     return count;
 }
 
-/* Set *cells to the cells along an axis. Returns 0, after a message, if the ranks do not fit. */
+/* Set *cells to the cells along an axis. Prints a message and returns 0 if the ranks do not fit. */
 static int divide(int processes, int grid_points, int *cells)
 {
     int p = 1;
@@ -608,7 +608,7 @@ static void create_cells(struct sp *sp, int row, int column, int grid_points)
     }
 }
 
-/* Divide the grid among the ranks. Returns 0, after a message, if they do not fit. */
+/* Divide the grid among the ranks. Prints a message and returns 0 if they do not fit. */
 static int sp_create(struct sp *sp, int grid_points, double time_step)
 {
     int rank, processes, row, column, p;
@@ -649,7 +649,7 @@ static int sp_create(struct sp *sp, int grid_points, double time_step)
     return 1;
 }
 
-/* Pack own planes for, or unpack ghosts from, one side of each cell that has that neighbour. */
+/* For each cell with a neighbour on this side, pack its planes or unpack the ghost planes. */
 static void copy_side(struct sp *sp, int axis, enum sp_way way, int pack)
 {
     double *buffer = pack ? sp->face_out[axis][way] : sp->face_in[axis][way];

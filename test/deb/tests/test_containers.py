@@ -22,12 +22,12 @@ pytestmark = [pytest.mark.containers, pytest.mark.parametrize("suite", ["bookwor
 
 RECIPES = ROOT / "doc/cluster/containers.md"
 IMAGE = "localhost/mpi"
-SSH_PORT = 2222  # this machine may have its own sshd
+SSH_PORT = 2222  # not 22, because this machine may run an sshd
 SECONDS = 600
 # Processes that start later concern only mpirun and its daemons.
 EFFORT = ("--quick", "--skip", "spawn,connect")
-# crun refuses hosts with cgroups of both versions, and by default Podman requests limits that not
-# every root may raise.
+# crun refuses hosts with cgroups of both versions, and by default, Podman requests limits that some
+# root users may not raise.
 CONF = """[engine]
 runtime = "runc"
 [containers]
@@ -139,7 +139,7 @@ def start(podman, lab, given, network):
                 # The recipe up to the image's name, then words of the test.
                 words = words[1 : words.index("IMAGE")]
                 words = [word.replace(".0.11", f".0.{11 + host.index}") for word in words]
-                # A real host has its own name.
+                # Like a real host, each container has its own name.
                 own = ["--detach", "--name", host.name, "--hostname", host.name]
                 own += ["--volume", f"{given}:/given:ro"]
                 words = ["run", *own, *words, IMAGE, "sh", "-euc", DAEMON]

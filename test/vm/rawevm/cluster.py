@@ -109,7 +109,7 @@ class Cluster:
         """Start the machines and wait until they are ready; on failure, end them all."""
         spec = self.spec
         qemu, kernel = fetch.qemu(), fetch.kernel(spec.kernel)
-        # Sockets in this directory give access to the machines. A socket's path has 107 bytes at most.
+        # Sockets here give access to the machines. A socket's path is limited to 107 bytes.
         self.directory = Path(tempfile.mkdtemp(prefix="rawe-vm-", dir="/tmp"))
         try:
             ramdisk = self.directory / "initramfs"

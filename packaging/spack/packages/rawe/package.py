@@ -32,7 +32,7 @@ class Rawe(AutotoolsPackage):
     depends_on("m4", type="build")
     depends_on("perl", type="build")
     depends_on("pkgconfig", type="build")
-    # A component fits one major.minor of Open MPI.
+    # A component fits only one major.minor version of Open MPI.
     depends_on("openmpi@4.1")
 
     def autoreconf(self, spec, prefix):
