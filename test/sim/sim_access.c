@@ -22,7 +22,7 @@
 /** Words per source, which has at most one access to each word at a time. */
 #define WORDS 4u
 
-#define CONSTANT_BYTES 200000u /* so long that replies are split among routes */
+#define CONSTANT_BYTES 200000u /* long enough for replies to be split among routes */
 #define BEHIND_BYTES 16u
 #define UNTOUCHED 0xC3u
 /** Content of memory that was deregistered and then reused. */

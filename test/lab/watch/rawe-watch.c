@@ -76,7 +76,7 @@ static void receive_all(int from, int count)
 
 /**
  * Have the PML and its BTLs dump the state of all peers to FILE.dump.RANK, between two marks. The
- * mpirun of 4.1.4 would lose part of so long an output.
+ * mpirun of 4.1.4 would lose part of that much output.
  */
 static void dump(const char *mark)
 {

@@ -114,7 +114,7 @@ void wire_direction_pass(struct wire_direction *direction, struct wire_frame *fr
 struct wire_held {
     TAILQ_ENTRY(wire_held) entry;
     uint64_t release_ns;
-    unsigned port;           /* for whoever releases the frame */
+    unsigned port;           /* for use when the frame is released */
     bool is_inbound;         /* towards the port's host; otherwise into the switch */
     struct wire_frame frame; /* the frame's bytes follow this struct */
 };
