@@ -309,7 +309,7 @@ TEST(rawe_balance_reply__parts_outlive_the_engine_that_served)
     assert_true(load_bytes(0) != 0 && load_bytes(1) != 0 && load_bytes(2) != 0);
 }
 
-/** Lose a GET's reply and, if `with_route`, rail 0. Returns the losses counted on host 1's line. */
+/** Lose the reply to a GET and, if `with_route`, rail 0. Returns the losses counted on host 1's line. */
 static uint64_t lose_reply(bool with_route)
 {
     struct rawe_engine *engine = rails_peer(1, 0)->engine;

@@ -37,7 +37,7 @@ static inline bool rawe_conn_batch_cut_short(const struct rawe_conn *conn, uint3
 /** Turn `frame` into a batch: write the fragment's header into it and set its lengths. */
 void rawe_conn_batch_describe(struct rawe_conn *conn, struct rawe_txframe *frame,
                               const struct rawe_fragment *fragment);
-/** Mark batches as unvalidated, because the connection is starting anew. */
+/** Mark batches as unvalidated, because the connection is starting again. */
 void rawe_conn_batch_reset(struct rawe_conn *conn);
 /** Cancel a validation in progress, which the peer will not answer. */
 void rawe_conn_batch_cancel(struct rawe_conn_path *path);

@@ -16,7 +16,7 @@
 void rawe_conn_forget_path(struct rawe_conn *conn, bool was_dead);
 /** Initialize the sending and receiving state of a connection that has sent nothing yet. */
 void rawe_conn_reset(struct rawe_conn *conn);
-/** Start anew under a new id and, if `restart`, incarnation. The window must be empty. */
+/** Restart under a new id and, if `restart`, incarnation. The window must be empty. */
 void rawe_conn_renew(struct rawe_conn *conn, bool restart);
 /** Send a tail-loss probe. Returns false if the link is full. */
 bool rawe_conn_send_probe(struct rawe_conn *conn);

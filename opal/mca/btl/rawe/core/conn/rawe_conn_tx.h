@@ -39,7 +39,7 @@ static inline void rawe_conn_want_no_credit(struct rawe_conn_tx *tx)
 {
     tx->wants_credit = false;
 }
-/** Mark the peer's credit as unknown, because the connection is starting anew. */
+/** Mark the peer's credit as unknown, because the connection is starting again. */
 void rawe_conn_credit_reset(struct rawe_conn *conn);
 /** Record whether the newest frame told the peer that there is more to send. */
 static inline void rawe_conn_report_more(struct rawe_conn_tx *tx, bool more)

@@ -34,7 +34,7 @@ struct rawe_sendqueue {
 /** Initialize an empty queue. Fragmented messages are numbered from `first_number` on. */
 void rawe_sendqueue_init(struct rawe_sendqueue *queue, uint32_t first_number);
 
-/** Restart the message numbers for a connection that is starting anew. Queued sends stay. */
+/** Restart the message numbers for a connection that is starting again. Queued sends stay. */
 void rawe_sendqueue_renumber(struct rawe_sendqueue *queue, uint32_t first_number);
 
 /** Queue a send that is not in any frame. Computes its total_bytes. */
