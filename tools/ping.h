@@ -77,8 +77,9 @@ void ping_random(void *out, size_t len_bytes);
 struct rawe_port_config ping_config(const struct rawe_interface *interface,
                                     const struct ping_options *options);
 /**
- * Open a socket to listen, also to a group (NULL: none), or to ask from a random port with a random
- * key; exits the program on failure.
+ * Open a socket, either to listen, or to send PINGs from a random port with a random key. It
+ * receives frames to `group`, or to the interface's address if that is NULL. Exits the program on
+ * failure.
  */
 void ping_open(struct ping_socket *one, const struct rawe_interface *interface,
                const struct ping_options *options, const uint8_t *group);

@@ -112,8 +112,8 @@ class Driver:
         return ()
 
     def read(self, run, outcome, earlier):
-        """Return the result of a run; `earlier` lists the Done before it. Raises BenchError if the
-        output is incomplete, Rejected if it is wrong."""
+        """Return the result of a run; `earlier` is the list of runs done before it. Raises
+        BenchError if the output is incomplete, Rejected if it is wrong."""
         raise NotImplementedError
 
     def line_of(self, done):

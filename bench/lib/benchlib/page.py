@@ -230,7 +230,7 @@ def save_charts(charts, path, title):
 
 
 def aligned(lines, texts=1):
-    """Format lines of cells as text with aligned columns, the first `texts` columns to the left."""
+    """Format cells as text in columns: the first `texts` flush left, the others flush right."""
     lines = [[str(cell) for cell in line] for line in lines]
     widths = [max(len(line[index]) for line in lines) for index in range(len(lines[0]))]
     return "\n".join(

@@ -70,7 +70,7 @@ def count_frames(host, nic, ethertype):
 
 
 def set_link(host, nic, is_up):
-    """Take a NIC down or up. When it is down, the far end loses its carrier too."""
+    """Bring a NIC down or up. When it is down, the far end loses its carrier too."""
     ip_batch(host.netns, [f"link set {nic.device} {'up' if is_up else 'down'}"])
 
 

@@ -195,7 +195,7 @@ class Lab:
         faults.set_link(self.host(which), self.nic(which, nic), False)
 
     def link_up(self, which, nic=0):
-        """Take a NIC up again."""
+        """Bring a NIC up again."""
         faults.set_link(self.host(which), self.nic(which, nic), True)
 
     def set_mtu(self, which, mtu, nic=0):

@@ -69,7 +69,7 @@ def _link_lines(spec, host, switch):
 
 
 def _address_lines(host, hosts):
-    """Return the `ip` commands that set a host's addresses and neighbors, and take its NICs up."""
+    """Return the `ip` commands that set a host's addresses and neighbors, and bring its NICs up."""
     lines = [
         f"address add {host.control_address}/16 dev {CONTROL_DEVICE}",
         f"link set {CONTROL_DEVICE} up",

@@ -88,7 +88,7 @@ def black_out(lab, seconds):
 
 
 def take_link_down(lab, _seconds):
-    """Take a link down; return a function that takes it up again."""
+    """Take a link down; return a function that brings it up again."""
     lab.link_down(1)
     return lambda: lab.link_up(1)
 

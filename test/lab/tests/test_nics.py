@@ -60,7 +60,7 @@ def host_down(lab, nic):
 
 
 def host_up(lab, nic):
-    """Take the link up again."""
+    """Bring the link up again."""
     lab.link_up(0, nic)
 
 
@@ -82,7 +82,7 @@ def port_down(lab, nic):
 
 
 def port_up(lab, nic):
-    """Take the switch port up again."""
+    """Bring the switch port up again."""
     lab.at_switch("ip", "link", "set", lab.nic(1, nic).port, "up")
 
 
@@ -175,7 +175,7 @@ def test_random_pulls_lose_nothing(make_lab, pulled, seed):
 
 
 def macvlan(lab, host, name="mv0", address=None):
-    """Create a macvlan on a host's first NIC, and take it up; return its MAC address."""
+    """Create a macvlan on a host's first NIC, and bring it up; return its MAC address."""
     options = ["address", address] if address else []
     add = ["link", "add", "link", "eth0", "name", name, *options, "type", "macvlan"]
     lab.run(host, ["ip", *add, "mode", "bridge"], check=True)

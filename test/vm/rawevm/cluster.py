@@ -166,7 +166,7 @@ class Cluster:
         )
 
     def _configure(self, machine, index):
-        """Rename the NICs of a machine, set their addresses, and take them up."""
+        """Rename the NICs of a machine, set their addresses, and bring them up."""
         spec = self.spec
         hosts = [f"{address(CONTROL, host)} vm{host}" for host in range(spec.hosts)]
         slots = [f"vm{host} slots={spec.cpus}" for host in range(spec.hosts)]

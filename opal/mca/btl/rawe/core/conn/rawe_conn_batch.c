@@ -22,10 +22,10 @@
 #define BATCHES_LOST_MAX 3u
 
 /**
- * Each probe is sent twice, as a plain frame and in batch format. An answer to the plain one does
- * not prove that a late batch is lost. But if only plain probes are answered repeatedly, batches no
- * longer pass: a bond hashes them to another link, or a filter was installed. Eight in a row are
- * not chance losses, and no batch is delayed that long.
+ * Each probe is sent twice, as a plain frame and in batch format. If only the plain one is
+ * answered, the other is not necessarily lost: it may be late. But if this happens many times in a
+ * row, batches no longer pass: a bond hashes them to another link, or a filter was installed. Eight
+ * losses in a row are not chance, and no batch is delayed for as long as PLAIN_ANSWERS_NS.
  */
 #define PLAIN_ANSWERS_MAX 8u
 #define PLAIN_ANSWERS_NS 4000000ull

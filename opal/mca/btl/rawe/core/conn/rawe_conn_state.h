@@ -96,7 +96,7 @@ struct rawe_conn_path {
     struct rawe_route *preferred;
     struct rawe_route *route; /**< the route in use */
     struct rawe_route *back;  /**< the route that the peer uses: answers take it */
-    uint64_t route_since_ns;  /**< since when `route` has been used */
+    uint64_t route_since_ns;  /**< when `route` came into use */
 
     /* rawe_conn_batch.c: whether batches pass */
     uint8_t batch;             /**< enum rawe_batch_state */
