@@ -6,9 +6,19 @@ import shutil
 import subprocess
 from types import SimpleNamespace
 
+import drivers
 import pytest
 
+from benchlib import cli
 from benchlib.session import Journal, Record, Session
+
+
+def plan_of(name, *argv):
+    """Options, driver and Runs of a folder's command line, with a program that is there."""
+    driver = drivers.driver_of(name)
+    found = cli.parse(driver, ["--rounds", "1", *argv])
+    driver.found = dict.fromkeys(found.cases, "program")
+    return found, driver, driver.plan(found, None)
 
 
 class Place:

@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests of the driver of bench/programs."""
 
-import drivers
-import pytest
+import functools
 
-from benchlib import BenchError, cli
+import pytest
+from fakes import plan_of
+
+from benchlib import BenchError
 from benchlib.places import Outcome
 
-
-def plan(*argv):
-    """Options, driver and Runs of a command line, with a program that is there."""
-    driver = drivers.driver_of("programs")
-    found = cli.parse(driver, ["--rounds", "1", *argv])
-    driver.found = dict.fromkeys(found.cases, "program")
-    return found, driver, driver.plan(found, None)
+plan = functools.partial(plan_of, "programs")
 
 
 def test_plan__the_computation_reaches_the_program():
