@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -175,22 +176,22 @@ def run_verify(lab, ranks, *words, **options):
     return result
 
 
-def reports(result):
-    """Return the reports of btl_rawe_stats: {(rank, interface): {counter: value}}."""
+def reports(text):
+    """Return the reports of btl_rawe_stats: {(rank, interface): Counter of the counters}."""
     found = {}
     pattern = r"rawe: host \S+ rank (\d+) interface (\S+): (.*)"
-    for rank, interface, rest in re.findall(pattern, result.errors):
-        counters = found.setdefault((int(rank), interface), {})
+    for rank, interface, rest in re.findall(pattern, text):
+        counters = found.setdefault((int(rank), interface), Counter())
         for name, value in re.findall(r"(\w+)=(\d+)", rest):
-            counters[name] = counters.get(name, 0) + int(value)
+            counters[name] += int(value)
     return found
 
 
 def counted(result, *names):
     """Return the sum of these counters over all ranks and interfaces."""
-    every = reports(result).values()
+    every = reports(result.errors).values()
     assert every, f"no report\n{show(result)}"
-    return sum(counters.get(name, 0) for counters in every for name in names)
+    return sum(counters[name] for counters in every for name in names)
 
 
 def until_told(attempt, tries=4):

@@ -194,7 +194,7 @@ def sums(result, *names):
     """Return the sum of these counters for each rank on the network."""
     return {
         rank: sum(counters[name] for name in names)
-        for (rank, interface), counters in reports(result).items()
+        for (rank, interface), counters in reports(result.errors).items()
         if interface == "eth0"
     }
 

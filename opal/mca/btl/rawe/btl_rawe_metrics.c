@@ -181,7 +181,9 @@ void mca_btl_rawe_metrics_report(mca_btl_rawe_module_t *module, const char *titl
         return;
     }
     for (unsigned i = 0; i < METRICS; ++i) {
-        report_add(&report, metrics[i].name, values[i]);
+        if (0 != values[i]) {
+            report_add(&report, metrics[i].name, values[i]);
+        }
     }
     report_flush(&report);
     /* The non-empty buckets, named by their upper limits. */
