@@ -264,7 +264,7 @@ def test_a_late_start_shows_where_all_ranks_stand(make_lab, exchange, tmp_path):
     job.process.terminate()
     job.end()
     for pid in job.pids.values():
-        assert any(f"process {pid}" in text and "opal_progress" in text for text in said), said
+        assert any(f"process {pid}" in text and "main ()" in text for text in said), said
 
 
 def test_a_start_in_time_shows_nothing(tmp_path):

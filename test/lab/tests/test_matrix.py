@@ -120,14 +120,19 @@ def test_every_byte_arrives_in_large_messages_too(make_lab, verify, ranks, hosts
 WITH_TCP = ("--mca", "btl", "rawe,tcp,self")
 
 
-def senders(lab, ranks, *words):
-    """Run a job without a help message; return the pairs (rank, NIC) that have sent messages."""
-    result = run_job(lab, ranks, *STATS, *words)
+def senders(lab, ranks, directory, *words, options=()):
+    """Run a job without a help message; return the pairs (rank, NIC) that have sent messages.
+
+    Each rank writes its report to its own file, because mpirun mixes up long output of several.
+    """
+    apart = ["sh", "-c", 'exec "$@" 2> "$0/$OMPI_COMM_WORLD_RANK"', directory]
+    result = run_job(lab, ranks, *STATS, *options, *apart, *words)
     assert help_messages(result) == []
+    said = "".join((directory / str(rank)).read_text(encoding="utf-8") for rank in range(ranks))
     return {
         (rank, nic)
-        for (rank, nic), counters in reports(result).items()
-        if nic != "lo" and counters.get("messages_sent", 0) > 0
+        for (rank, nic), counters in reports(said).items()
+        if nic != "lo" and counters["messages_sent"] > 0
     }
 
 
@@ -170,13 +175,13 @@ def test_it_steps_aside_where_descriptors_are_few(make_lab, build, exchange, des
 @pytest.mark.parametrize(
     "hosts, ranks, loss, mtu", [(2, 2, 0, 1500), (2, 4, 1, 1500), (3, 3, 0, 1500), (2, 2, 0, 9000)]
 )
-def test_several_nics_share_the_work(make_lab, verify, hosts, ranks, loss, mtu):
+def test_several_nics_share_the_work(make_lab, verify, tmp_path, hosts, ranks, loss, mtu):
     """The second NIC may have another MTU."""
     lab = make_lab(hosts=hosts, nics=2, loss=loss)
     for host in range(hosts):
         lab.set_mtu(host, mtu, nic=1)
     every = {(rank, nic) for rank in range(ranks) for nic in ("eth0", "eth1")}
-    assert senders(lab, ranks, verify, *EFFORT) == every
+    assert senders(lab, ranks, tmp_path, verify, *EFFORT) == every
 
 
 def plug(lab, host, nic, *bridge):
@@ -185,20 +190,22 @@ def plug(lab, host, nic, *bridge):
 
 
 @pytest.mark.parametrize("nowhere", [0, 1])
-def test_a_nic_that_leads_nowhere_is_passed_by(make_lab, verify, nowhere):
+def test_a_nic_that_leads_nowhere_is_passed_by(make_lab, verify, tmp_path, nowhere):
     lab = make_lab(hosts=3, nics=2, topology="switch")
     for host in range(3):
         plug(lab, host, nowhere, "nomaster")
     # If the job waited for this NIC, the test would time out.
     patience = ["--mca", "btl_rawe_connect_timeout_ms", 1000 * 2 * HANG_SECONDS]
-    found = senders(lab, 3, *patience, verify, *EFFORT, "--only", "pt2pt,random")
+    found = senders(
+        lab, 3, tmp_path, verify, *EFFORT, "--only", "pt2pt,random", options=patience
+    )
     assert found == {(rank, f"eth{1 - nowhere}") for rank in range(3)}
 
 
-def test_two_nics_of_a_host_reach_the_one_of_another(make_lab, verify):
+def test_two_nics_of_a_host_reach_the_one_of_another(make_lab, verify, tmp_path):
     lab = make_lab(hosts=2, nics=2, topology="switch")
     # One switch for all NICs. Host 0 uses one NIC, to which both NICs of host 1 connect.
     for host in (0, 1):
         plug(lab, host, 1, "master", "br0")
     lab.set_environment(0, OMPI_MCA_btl_rawe_if_include="eth0")
-    assert senders(lab, 2, verify, *EFFORT) == {(0, "eth0"), (1, "eth0"), (1, "eth1")}
+    assert senders(lab, 2, tmp_path, verify, *EFFORT) == {(0, "eth0"), (1, "eth0"), (1, "eth1")}
