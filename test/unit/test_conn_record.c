@@ -433,6 +433,20 @@ TEST(atomic__leaves_at_once)
     assert_int_equal(record_accesses[1].before, 6);
 }
 
+/** Held back, it would wait until a long GET of the peer, received in this round, is served. */
+TEST(get__a_long_one_leaves_at_once)
+{
+    unsigned before = net.node[0].sent[RAWE_FRAME_DATA];
+    record_put_words(1, 0);
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 1);
+    record_get(0, 8);
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 1);
+    record_get(0, RAWE_OPERATION_PROMPT_BYTES); /* also sends the held request */
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 2);
+    record_get(0, RAWE_OPERATION_PROMPT_BYTES);
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 3);
+}
+
 static bool drop_bulk(struct unit_net *unused, const struct net_frame *frame)
 {
     return frame->header.type != RAWE_FRAME_BULK;

@@ -106,6 +106,7 @@ struct rawe_send {
     bool internal; /**< in the engine's memory: `done` frees it, even while finalizing */
     bool ordered;  /**< MESSAGE: delivered in order with other ordered messages */
     bool copies;   /**< record: copied into a frame (rawe_conn_send_record) */
+    bool prompt;   /**< record: never held back so that others can join it */
     uint32_t handle_index; /**< record: index of the handle; REPLY: of the operation */
     uint64_t handle_key;   /**< record: key of the handle; REPLY: of the operation */
     uint64_t offset;       /**< record: in the handle; REPLY: in the result */

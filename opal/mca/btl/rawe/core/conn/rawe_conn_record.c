@@ -89,6 +89,7 @@ struct rawe_send *rawe_conn_begin_operation(struct rawe_operation *operation, bo
         .relaxed = !put,
         .internal = operation->whole != NULL,
         .copies = copies,
+        .prompt = rawe_operation_is_prompt(operation),
         .handle_index = operation->handle_index,
         .handle_key = operation->handle_key,
         .offset = operation->offset,

@@ -95,9 +95,8 @@ static bool message_waits(const struct rawe_conn *conn, size_t data_bytes)
 
 /**
  * Return true if a record should be held back so that others can join it. A REPLY always waits for
- * the end of this round of reception: more requests may arrive. An atomic operation never waits,
- * because its caller waits for it, or releases a lock with it, and may leave MPI next. Others wait
- * while a frame is in flight: the caller makes progress until they are acknowledged or answered.
+ * the end of this round of reception: more requests may arrive. Others wait while a frame is in
+ * flight, unless prompt: the caller makes progress until they are acknowledged or answered.
  */
 static bool record_waits(const struct rawe_conn *conn, const struct rawe_send *send)
 {
@@ -106,7 +105,7 @@ static bool record_waits(const struct rawe_conn *conn, const struct rawe_send *s
         return false;
     }
     return send->kind == RAWE_FRAGMENT_REPLY ||
-           (send->kind != RAWE_FRAGMENT_ATOMIC && conn->tx.window.in_flight != 0);
+           (!send->prompt && conn->tx.window.in_flight != 0);
 }
 
 static inline void count_send(struct rawe_counters *counters, uint8_t kind, uint64_t bytes)
@@ -627,7 +626,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
         if (rawe_conn_record_joins(conn, send->pieces[0].len_bytes)) {
             copy_send(conn->tx.window.held, send);
             count_send(&engine->counters, send->kind, send->pieces[0].len_bytes);
-            if (send->kind == RAWE_FRAGMENT_ATOMIC) {
+            if (send->prompt) {
                 send_coalesced(conn, now_ns);
             }
             return RAWE_STATUS_DONE;

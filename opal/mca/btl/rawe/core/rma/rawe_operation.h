@@ -79,6 +79,22 @@ static inline struct rawe_operation *rawe_operation_of(struct rawe_link *link)
     return RAWE_OWNER(link, struct rawe_operation, link);
 }
 
+/** GETs this long take longer than the system call that holding their requests back would save. */
+#define RAWE_OPERATION_PROMPT_BYTES 32768u
+
+/**
+ * Return true if a request must not be held back. The caller of an ATOMIC waits for it, or releases
+ * a lock with it, and may leave MPI next. The request of a long GET, held back while others are
+ * received, would wait for a GET of the peer to be served: two long messages in opposite directions
+ * would be sent one after the other.
+ */
+static inline bool rawe_operation_is_prompt(const struct rawe_operation *operation)
+{
+    return operation->kind == RAWE_FRAGMENT_ATOMIC ||
+           (operation->kind == RAWE_FRAGMENT_GET &&
+            operation->len_bytes >= RAWE_OPERATION_PROMPT_BYTES);
+}
+
 /** Initialize an empty table. Its keys start after `last_key`. */
 void rawe_operation_table_init(struct rawe_operation_table *table, uint64_t last_key);
 

@@ -381,7 +381,7 @@ static bool begin_operation(struct rawe_peer *peer, struct rawe_operation *opera
         return false;
     }
     /* A record that joins a held-back frame does not need the current time. */
-    bool joins = operation->kind != RAWE_FRAGMENT_ATOMIC &&
+    bool joins = !rawe_operation_is_prompt(operation) &&
                  rawe_conn_record_joins(conn, put ? operation->len_bytes : RAWE_REQUEST_BYTES);
     return rawe_conn_operate(conn, operation, joins ? peer->engine->now_ns : now_ns(peer));
 }
