@@ -27,8 +27,12 @@ STREAMS = ("--benchmarks", "PingPong,Uniband,Biband", "--receive-buffers", "64")
 LONG = (*STREAMS, "--msglog", "10:22")
 OVERLAP = ("bench/rates/compare", "--transports", "tcp,rawe,async", "--suite")
 PEERS = ("--transports", "tcp,ofi,ucx,rawe", "--benchmarks", "PingPong,Uniband")
+PROGRAMS = "bench/programs/compare"
 # Name -> command from the checkout's root. At 5 rounds those of IMB together take half an hour.
 PARTS = {
+    "programs-cut": (PROGRAMS, "--nic", "cut"),
+    "programs": (PROGRAMS,),
+    "programs-offload-off": (PROGRAMS, "--nic", "plain"),
     "cut": (IMB, "--nic", "cut", *STREAMS),
     "imb": (IMB, "--suite", "all", "--np", "2,4", "--receive-buffers", "64"),
     "offload-off": (IMB, "--nic", "plain", *STREAMS),
@@ -64,14 +68,14 @@ PARTS = {
     "memory": ("bench/memory",),
     "batch-time": ("bench/batch-time",),  # last, because perf is missing on some machines
 }  # fmt: skip
-# Wiring, MTU in bytes -> the part with its streams. The first wiring is the most like real NICs.
+# Wiring, MTU in bytes -> the parts measured over it. The first wiring is the most like real NICs.
 WIRINGS = {
-    ("cut", 1500): "cut",
-    ("whole", 1500): "imb",
-    ("none", 1500): "offload-off",
-    ("cut", 9000): "mtu9000-cut",
-    ("whole", 9000): "mtu9000",
-    ("none", 9000): "mtu9000-offload-off",
+    ("cut", 1500): ("programs-cut", "cut", "overlap"),
+    ("whole", 1500): ("programs", "imb"),
+    ("none", 1500): ("programs-offload-off", "offload-off"),
+    ("cut", 9000): ("mtu9000-cut",),
+    ("whole", 9000): ("mtu9000",),
+    ("none", 9000): ("mtu9000-offload-off",),
 }
 MAKERS = ("AMD", "Intel")
 

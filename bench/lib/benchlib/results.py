@@ -14,6 +14,11 @@ TESTED, BASE = "rawe", "tcp"
 K, M = 1 << 10, 1 << 20
 # Benchmark, sizes, metric: of each wiring.
 PATTERNS = (
+    ("exchange", (64, K, 4 * K, 16 * K, 32 * K, 64 * K, 100 * K, 256 * K, M), "median"),
+    ("exchange", (64, 16 * K, 256 * K), "p90"),
+    ("halo", (K, 16 * K, 64 * K), "median"),
+    ("allreduce", (8,), "median"),
+    ("put", (64, 4 * K, 64 * K), "median"),
     ("PingPong", (1, K, 16 * K, 64 * K, 256 * K, 4 * M), "time_us"),
     ("Isend", (64,), "time_us"),
     ("Uniband", (64,), "messages_per_s"),
@@ -25,6 +30,10 @@ PATTERNS = (
     ("receiver", (64 * K, M, 16 * M), "computing"),
 )
 TITLES = {
+    "exchange": "exchange after computing",
+    "halo": "halo after computing",
+    "allreduce": "Allreduce after computing",
+    "put": "put and fence after computing",
     "PingPong": "half round trip",
     "Isend": "time in MPI_Isend",
     "Uniband": "stream",
@@ -77,6 +86,11 @@ STREAM, COLD = TITLES["Uniband"], TITLES["UnibandCold"]
 # The README's rows: MTU in bytes, or None for programs, and the titles.
 README_ROWS = {
     1500: (
+        *(f"{size}, {TITLES['exchange']}" for size in ("64 B", "4 KiB", "16 KiB", "32 KiB")),
+        *(f"{size}, {TITLES['exchange']}" for size in ("64 KiB", "100 KiB", "256 KiB", "1 MiB")),
+        f"256 KiB, {TITLES['exchange']}, 90th percentile",
+        f"16 KiB, {TITLES['halo']}",
+        f"8 B, {TITLES['allreduce']}",
         *(f"{size}, half round trip" for size in ("1 B", "1 KiB", "16 KiB", "64 KiB", "4 MiB")),
         f"64 B, {STREAM}",
         *(f"{size}, {kind}" for size in ("16 KiB", "256 KiB", "4 MiB") for kind in (STREAM, COLD)),
@@ -149,18 +163,22 @@ def _lines(reference, part, ranks, rows):
     def place(key):
         return key.benchmark, key.size, key.metric.key
 
+    def title(key):
+        kind = ", 90th percentile" if key.metric.key == "p90" else ""
+        return f"{size_text(key.size)}, {TITLES.get(key.benchmark, key.benchmark)}{kind}"
+
     found = reference.select(part, lambda key: key.ranks == ranks and place(key) in wanted)
     return {
-        f"{size_text(key.size)}, {TITLES.get(key.benchmark, key.benchmark)}": (key, found[key])
+        title(key): (key, found[key])
         for key in sorted(found, key=lambda key: wanted.index(place(key)))
     }
 
 
 def patterns(reference, wiring, mtu):
     """Return the Lines of a reference run over a wiring with an MTU."""
-    found = _lines(reference, WIRINGS[wiring, mtu], 2, PATTERNS)
-    if (wiring, mtu) == next(iter(WIRINGS)):
-        found |= _lines(reference, "overlap", 2, PATTERNS)  # measured in this wiring only
+    found = {}
+    for part in WIRINGS[wiring, mtu]:
+        found |= _lines(reference, part, 2, PATTERNS)
     return [line for title, one in found.items() if (line := _line(title, *one))]
 
 

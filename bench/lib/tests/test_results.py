@@ -21,6 +21,8 @@ METRICS = {
         Metric("mops", "", "Mop/s", True),
         Metric("seconds", "", "s", False),
         Metric("computing", "", "us", False),
+        Metric("median", "", "us", False),
+        Metric("p90", "", "us", False),
     )
 }
 
@@ -293,3 +295,11 @@ def test_loss__is_shown_beside_lossless_values_even_where_tcp_did_not_end(run):
         ("0 % loss: 1 B, half round trip", ["4 µs", "2 µs", "2.00", "better"]),
         ("1 % loss: 1 B, half round trip", ["-", "6 µs", "-", "tcp did not end"]),
     ]
+
+
+def test_patterns__programs_first_with_their_slow_tenth(run):
+    lines = [("exchange", 2, 262144, metric, 4.0, 3.0) for metric in ("median", "p90")]
+    medians(run, "programs", lines)
+    title = "256 KiB, exchange after computing"
+    found = [line.title for line in results.patterns(run, "whole", 1500)]
+    assert found[:2] == [title, f"{title}, 90th percentile"]
