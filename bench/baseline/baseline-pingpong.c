@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* baseline-pingpong: half a message's round trip over AF_PACKET, a lower bound for any MPI. */
+/*
+ * baseline-pingpong: half a message's round trip over AF_PACKET, a lower bound for any MPI. With
+ * --compute it is an exchange instead: both ranks compute, then each sends a message to the other.
+ */
 #include "baseline.h"
 
 #include <stdio.h>
@@ -25,7 +28,7 @@ static bool send_message(struct baseline_link *link, enum baseline_way way, uint
     return true;
 }
 
-/* Make a round trip. Returns half its duration in seconds, negative if the reply was lost. */
+/* Send a message and await another. Returns the seconds, negative if the other was lost. */
 static double round_trip(struct baseline_link *link, enum baseline_way way, uint32_t number,
                          uint64_t *pieces, struct baseline_inbox *inbox, const uint8_t *message,
                          uint8_t *buffer, uint32_t length)
@@ -42,7 +45,7 @@ static double round_trip(struct baseline_link *link, enum baseline_way way, uint
     for (unsigned spin = 1;; spin++) {
         baseline_message_poll(link, way, inbox, buffer, length, &frame, &done);
         if (done) {
-            return (baseline_now() - start) / 2;
+            return baseline_now() - start;
         }
         if (spin % SPINS_PER_CLOCK == 0 && baseline_now() - start > LOST_AFTER_S) {
             return -1;
@@ -63,19 +66,23 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
     int lost = 0;
     int lost_in_a_row = 0;
     double sum = 0;
+    const bool computes = options->compute_us > 0;
     baseline_test_begin(link, way, length);
     double start = baseline_now();
     bool is_warm = false;
     for (uint32_t number = 1; count < SAMPLES_MAX && lost_in_a_row < LOST_IN_A_ROW; number++) {
-        double half = round_trip(link, way, number, &pieces, &inbox, message, buffer, length);
-        if (half < 0) {
+        if (computes) {
+            baseline_compute(options);
+        }
+        double time = round_trip(link, way, number, &pieces, &inbox, message, buffer, length);
+        if (time < 0) {
             lost++;
             lost_in_a_row++;
         } else {
             lost_in_a_row = 0;
             if (is_warm) {
-                samples[count++] = half;
-                sum += half;
+                samples[count] = computes ? time : time / 2;
+                sum += samples[count++];
             }
         }
         double elapsed = baseline_now() - start;
@@ -85,12 +92,12 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
         }
     }
     struct baseline_ended ended = baseline_test_end();
-    printf("baseline pingpong way=%s bytes=%u iterations=%d", baseline_way_name(way), length,
-           count);
+    printf("baseline %s way=%s bytes=%u iterations=%d", computes ? "exchange" : "pingpong",
+           baseline_way_name(way), length, count);
     if (count > 0) {
         baseline_sort(samples, count);
-        printf(" min_us=%.3f median_us=%.3f mean_us=%.3f", samples[0] * 1e6,
-               samples[count / 2] * 1e6, sum / count * 1e6);
+        printf(" min_us=%.3f median_us=%.3f mean_us=%.3f p90_us=%.3f", samples[0] * 1e6,
+               samples[count / 2] * 1e6, sum / count * 1e6, samples[count * 9 / 10] * 1e6);
     }
     uint32_t wrong = lost > 0 ? 0 : ended.wrong + baseline_pattern_wrong(buffer, length);
     printf(" lost=%d wrong=%u\n", lost, wrong);
@@ -99,13 +106,26 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
     free(buffer);
 }
 
-/* Answer each message with a message of the same length. */
+static void answer_with(struct baseline_answer *answer, uint32_t number)
+{
+    send_message(answer->link, answer->way, number, &answer->pieces, answer->message,
+                 answer->length);
+}
+
+/*
+ * Answer each message with a message of the same length. In an exchange only the first: after it,
+ * send the next message once this rank has computed, as the other rank does.
+ */
 static void take(struct baseline_answer *answer, int type, const struct baseline_frame *frame,
                  bool done)
 {
-    if (done) {
-        send_message(answer->link, answer->way, answer->inbox.number, &answer->pieces,
-                     answer->message, answer->length);
+    const bool computes = answer->options->compute_us > 0;
+    if (done && (!computes || answer->pieces == 0)) {
+        answer_with(answer, answer->inbox.number);
+    }
+    if (done && computes) {
+        baseline_compute(answer->options);
+        answer_with(answer, answer->inbox.number + 1);
     }
 }
 

@@ -77,6 +77,8 @@ struct baseline_ended {
 struct baseline_options {
     const char *interface;              /* NULL: the first Ethernet interface that is up */
     double seconds;                     /* for each size */
+    double compute_us;                  /* before each message; 0: do not compute */
+    double touch_bytes;                 /* read and written meanwhile */
     double wait_seconds;                /* for the interface, or for frames */
     uint32_t sizes[BASELINE_SIZES_MAX]; /* bytes */
     int size_count;
@@ -133,6 +135,8 @@ int baseline_message_poll(struct baseline_link *link, enum baseline_way way,
 
 /* Return the seconds of the monotonic clock. */
 double baseline_now(void);
+/* Compute for options->compute_us, reading and writing options->touch_bytes of memory. */
+void baseline_compute(const struct baseline_options *options);
 /* Return the name of a way in output lines. */
 const char *baseline_way_name(enum baseline_way way);
 /* Rank 0: prepare rank 1 for a test. */
@@ -145,6 +149,7 @@ void baseline_gone(const struct baseline_link *link, const struct baseline_optio
 /* State of the answering end of a test. */
 struct baseline_answer {
     struct baseline_link *link;
+    const struct baseline_options *options;
     enum baseline_way way;
     uint32_t length; /* bytes of a message */
     struct baseline_inbox inbox;

@@ -21,6 +21,21 @@ double baseline_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+void baseline_compute(const struct baseline_options *options)
+{
+    static uint8_t *memory;
+    const double end = baseline_now() + options->compute_us * 1e-6;
+    const size_t bytes = (size_t)options->touch_bytes;
+    size_t at = 0;
+    memory = memory == NULL ? baseline_buffer_new(bytes + 1) : memory;
+    do {
+        for (int i = 0; i < 64 && bytes != 0; i++) { /* one cache line at a time */
+            memory[at]++;
+            at = at + 64 < bytes ? at + 64 : 0;
+        }
+    } while (baseline_now() < end);
+}
+
 const char *baseline_way_name(enum baseline_way way)
 {
     static const char *const names[BASELINE_WAYS] = {"frames", "tcp-gso", "tcp-ring"};
@@ -82,6 +97,10 @@ static void read_options(struct baseline_options *options, int argc, char **argv
          3600},
         {"wait", "S", "how long to wait for the interface or for frames (20)", option_number,
          .to = &options->wait_seconds, 1e-9, 3600},
+        {"compute", "US", "microseconds of computing before each message (0)", option_number,
+         .to = &options->compute_us, 0, 1e6},
+        {"touch", "N", "bytes of memory that this computing touches (0)", option_number,
+         .to = &options->touch_bytes, 0, SIZE_LIMIT},
         {"way", "WAY", "frames, tcp-gso, tcp-ring or all: what to send (all)", read_way,
          .to = options, .want = "frames, tcp-gso, tcp-ring or all"},
     };
@@ -178,9 +197,10 @@ static void initiate(const struct baseline_program *program, struct baseline_lin
 
 /* Receive the messages of a test until it ends. */
 static void answer(const struct baseline_program *program, struct baseline_link *link,
-                   const struct test *asked)
+                   const struct baseline_options *options, const struct test *asked)
 {
     struct baseline_answer test = {.link = link,
+                                   .options = options,
                                    .way = (enum baseline_way)asked->way,
                                    .length = asked->length,
                                    .buffer = baseline_buffer_new(asked->length),
@@ -234,7 +254,7 @@ int baseline_main(const struct baseline_program *program, int argc, char **argv)
         if (test.way == BASELINE_WAYS) {
             break;
         }
-        answer(program, &link, &test);
+        answer(program, &link, &options, &test);
     }
     MPI_Finalize();
     return 0;

@@ -4,12 +4,17 @@
 import re
 from typing import ClassVar
 
+from benchlib import Rejected, transports
 from benchlib.cli import seconds
-from benchlib.driver import CaseDriver, Program, Result, incomplete
+from benchlib.driver import CaseDriver, Program, Result, Run, incomplete
 from benchlib.prepare import program
 from benchlib.summary import Metric
+from benchlib.transports import BASELINE
 from rawelab import launch
 
+# Of the baseline, which sends in several ways.
+BARE_LINE = re.compile(r"^baseline exchange .*_us=(.*) mean_us=(.*) p90_us=(.*) lost=", re.MULTILINE)
+WRONG = re.compile(r" wrong=([1-9]\d*)")
 LINE = re.compile(r"^ *(\d+) +\d+ +([\d.]+) +([\d.]+) +([\d.]+)$", re.MULTILINE)
 METRICS = (
     Metric("median", "median time", "us", False),
@@ -88,12 +93,14 @@ class ProgramsDriver(CaseDriver):
         "of memory, then communicate. Code and data of the transport have left the caches by\n"
         "then, and no earlier message keeps a timer or a window warm: this is what programs see,\n"
         "and loops that only communicate do not. Median, mean and 90th percentile of rank 0.\n"
+        "The baseline is the same exchange of bare frames or batches, without any protocol.\n"
         "\n"
         "  compare --suite exchange --compute 100\n"
         "  compare --nic cut --touch 16384 --rounds 7\n"
     )
     page_title = "Communication after computing, over raw Ethernet frames and over TCP"
     programs: ClassVar = {name: AfterComputing(name) for name in SUITES}
+    baseline = ""  # the path of its program
 
     def add_options(self, parser):
         parser.add_argument("--suite", nargs="+", choices=SUITES, help="default: all")
@@ -113,6 +120,39 @@ class ProgramsDriver(CaseDriver):
             one.compute_us = options.compute
             one.touch_bytes = options.touch
         super().finish(parser, options)
+
+    def prepare(self, options, say):
+        self.baseline = str(program(options.build, "baseline/baseline-pingpong"))
+        return super().prepare(options, say)
+
+    def plan(self, options, interface):
+        """Return all Runs; an exchange also has a baseline in each round."""
+        runs = []
+        for run in super().plan(options, interface):
+            if run.case.program == "exchange" and run.case.ranks == 2:
+                if run.transport == options.transports[0]:
+                    runs.append(self._baseline_run(options, run, interface))
+            runs.append(run)
+        return runs
+
+    def _baseline_run(self, options, run, interface):
+        one = self.programs["exchange"]
+        words = ["-np", "2", *transports.arguments("tcp", interface), *options.starter]
+        words += [self.baseline, "--sizes", run.case.size, "--seconds", f"{one.seconds:g}"]
+        words += ["--compute", str(one.compute_us), "--touch", str(one.touch_bytes)]
+        words += ["--interface", interface] if interface else []
+        return Run(run.round, BASELINE, run.case, (tuple(words),))
+
+    def read(self, run, outcome, earlier):
+        if run.transport != BASELINE:
+            return super().read(run, outcome, earlier)
+        if wrong := WRONG.search(outcome.output):
+            raise Rejected(f"{wrong.group(1)} bytes arrived wrong")
+        ways = [tuple(map(float, found)) for found in BARE_LINE.findall(outcome.output)]
+        if not ways:
+            raise incomplete("time", outcome.output)
+        fastest = min(ways)
+        return Result(dict(zip((metric.key for metric in METRICS), fastest, strict=True)))
 
     def wanted(self, options):
         found = []

@@ -6,7 +6,7 @@ import functools
 import pytest
 from fakes import plan_of
 
-from benchlib import BenchError
+from benchlib import BenchError, Rejected
 from benchlib.places import Outcome
 
 plan = functools.partial(plan_of, "programs")
@@ -38,3 +38,28 @@ def test_read__the_line_of_the_size():
     assert found.metrics == {"median": 15.2, "mean": 16.7, "p90": 20.1}
     with pytest.raises(BenchError, match="no time"):
         driver.read(runs[0], Outcome(0, output.replace("  64 ", " 128 "), "", 1.0), [])
+
+
+def test_plan__an_exchange_has_a_baseline_in_each_round():
+    _, _, runs = plan("--suite", "exchange", "put", "--rounds", "2", "--compute", "100")
+    bare = [run for run in runs if run.transport == "baseline"]
+    exchanges = [run for run in runs if run.case.program == "exchange" and run not in bare]
+    assert {(run.case, run.round) for run in bare} == {(run.case, run.round) for run in exchanges}
+    assert len(bare) == len(exchanges) / 2
+    words = bare[0].commands[0]
+    assert words[words.index("--compute") + 1] == "100"
+    assert words[words.index("--sizes") + 1] == bare[0].case.size
+
+
+def test_read__the_fastest_way_is_the_baseline():
+    _, driver, runs = plan("--suite", "exchange")
+    (run,) = [one for one in runs[:2] if one.transport == "baseline"]
+    text = "baseline exchange way={} bytes=64 iterations=5 min_us=1 median_us={} mean_us=9.5 "
+    text += "p90_us=12 lost=0 wrong={}\n"
+    output = text.format("frames", 8.5, 0) + text.format("tcp-gso", 7.5, 0)
+    found = driver.read(run, Outcome(0, output, "", 1.0), [])
+    assert found.metrics == {"median": 7.5, "mean": 9.5, "p90": 12.0}
+    with pytest.raises(Rejected, match="2 bytes"):
+        driver.read(run, Outcome(0, output + text.format("tcp-ring", 9, 2), "", 1.0), [])
+    with pytest.raises(BenchError, match="no time"):
+        driver.read(run, Outcome(0, "baseline link mtu=1500\n", "", 1.0), [])
