@@ -13,7 +13,8 @@ from benchlib.transports import BASELINE
 from rawelab import launch
 
 # Of the baseline, which sends in several ways.
-BARE_LINE = re.compile(r"^baseline exchange .*_us=(.*) mean_us=(.*) p90_us=(.*) lost=", re.MULTILINE)
+BARE = r"^baseline exchange .*_us=(.*) mean_us=(.*) p90_us=(.*) lost="
+BARE_LINE = re.compile(BARE, re.MULTILINE)
 WRONG = re.compile(r" wrong=([1-9]\d*)")
 LINE = re.compile(r"^ *(\d+) +\d+ +([\d.]+) +([\d.]+) +([\d.]+)$", re.MULTILINE)
 METRICS = (

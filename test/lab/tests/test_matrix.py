@@ -196,9 +196,7 @@ def test_a_nic_that_leads_nowhere_is_passed_by(make_lab, verify, tmp_path, nowhe
         plug(lab, host, nowhere, "nomaster")
     # If the job waited for this NIC, the test would time out.
     patience = ["--mca", "btl_rawe_connect_timeout_ms", 1000 * 2 * HANG_SECONDS]
-    found = senders(
-        lab, 3, tmp_path, verify, *EFFORT, "--only", "pt2pt,random", options=patience
-    )
+    found = senders(lab, 3, tmp_path, verify, *EFFORT, "--only", "pt2pt,random", options=patience)
     assert found == {(rank, f"eth{1 - nowhere}") for rank in range(3)}
 
 

@@ -104,8 +104,7 @@ static bool record_waits(const struct rawe_conn *conn, const struct rawe_send *s
         send->pieces[0].len_bytes >= rawe_conn_coalesce_limit(conn) / 2) {
         return false;
     }
-    return send->kind == RAWE_FRAGMENT_REPLY ||
-           (!send->prompt && conn->tx.window.in_flight != 0);
+    return send->kind == RAWE_FRAGMENT_REPLY || (!send->prompt && conn->tx.window.in_flight != 0);
 }
 
 static inline void count_send(struct rawe_counters *counters, uint8_t kind, uint64_t bytes)
