@@ -4,8 +4,6 @@
 #include <string.h>
 
 #define SLOT_MASK (RAWE_TIMER_SLOTS - 1u)
-/** The wheel skips gaps of more ticks than it has slots (4 ms, while the process computed). */
-#define JUMP_TICKS (RAWE_TIMER_LEVELS * RAWE_TIMER_SLOTS)
 #define WHEEL_TICKS (1ull << (RAWE_TIMER_LEVELS * RAWE_TIMER_SLOT_BITS))
 
 void rawe_timer_wheel_init(struct rawe_timer_wheel *wheel, uint64_t now_ns)
@@ -28,10 +26,10 @@ static struct rawe_timer *timer_of(struct rawe_link *link)
     return link == NULL ? NULL : RAWE_OWNER(link, struct rawe_timer, link);
 }
 
-/** Return the slot of a level that holds the timers of a tick. */
-static struct rawe_link *slot_of_tick(struct rawe_timer_wheel *wheel, unsigned level, uint64_t tick)
+/** Return the index of the slot of a level that holds the timers of a tick. */
+static unsigned slot_index(unsigned level, uint64_t tick)
 {
-    return &wheel->slots[level][(tick >> (level * RAWE_TIMER_SLOT_BITS)) & SLOT_MASK];
+    return (unsigned)(tick >> (level * RAWE_TIMER_SLOT_BITS)) & SLOT_MASK;
 }
 
 static void insert_timer(struct rawe_timer_wheel *wheel, struct rawe_timer *timer)
@@ -50,7 +48,9 @@ static void insert_timer(struct rawe_timer_wheel *wheel, struct rawe_timer *time
         distance >>= RAWE_TIMER_SLOT_BITS;
         level++;
     }
-    rawe_list_append(slot_of_tick(wheel, level, tick), &timer->link);
+    unsigned index = slot_index(level, tick);
+    rawe_list_append(&wheel->slots[level][index], &timer->link);
+    wheel->occupied[level] |= 1ull << index;
 }
 
 void rawe_timer_arm(struct rawe_timer_wheel *wheel, struct rawe_timer *timer, uint64_t deadline_ns)
@@ -67,61 +67,64 @@ void rawe_timer_cancel(struct rawe_timer_wheel *wheel, struct rawe_timer *timer)
     rawe_list_remove(&timer->link);
 }
 
-/** Reinsert timers, relative to the current tick. */
-static void insert_all(struct rawe_timer_wheel *wheel, struct rawe_link *timers)
+/** Empty the slot that holds the current tick into `timers`. */
+static void take_slot(struct rawe_timer_wheel *wheel, unsigned level, struct rawe_link *timers)
 {
-    struct rawe_timer *timer;
-    while ((timer = timer_of(rawe_list_take(timers))) != NULL) {
-        insert_timer(wheel, timer);
-    }
+    unsigned index = slot_index(level, wheel->tick);
+    rawe_list_init(timers);
+    rawe_list_append_all(timers, &wheel->slots[level][index]);
+    wheel->occupied[level] &= ~(1ull << index);
 }
 
 /** Move a slot's timers to a finer level, or back to the same slot. */
 static void cascade_timers(struct rawe_timer_wheel *wheel, unsigned level)
 {
     struct rawe_link timers;
-    rawe_list_init(&timers);
-    rawe_list_append_all(&timers, slot_of_tick(wheel, level, wheel->tick));
-    insert_all(wheel, &timers);
+    struct rawe_timer *timer;
+    take_slot(wheel, level, &timers);
+    while ((timer = timer_of(rawe_list_take(&timers))) != NULL) {
+        insert_timer(wheel, timer);
+    }
 }
 
-/** Advance the wheel to `tick` and reinsert all timers, which is cheaper than stepping. */
-static void jump_to_tick(struct rawe_timer_wheel *wheel, uint64_t tick)
+/** Return the first tick, from the current one on, at which an occupied slot is to be processed. */
+static uint64_t next_tick(const struct rawe_timer_wheel *wheel)
 {
-    struct rawe_link all;
-    rawe_list_init(&all);
-    for (unsigned i = 0; i < RAWE_TIMER_LEVELS * RAWE_TIMER_SLOTS; i++) {
-        rawe_list_append_all(&all, &wheel->slots[i / RAWE_TIMER_SLOTS][i % RAWE_TIMER_SLOTS]);
+    uint64_t next = UINT64_MAX;
+    for (unsigned level = 0; level < RAWE_TIMER_LEVELS; level++) {
+        uint64_t occupied = wheel->occupied[level];
+        if (occupied == 0) {
+            continue;
+        }
+        unsigned shift = level * RAWE_TIMER_SLOT_BITS;
+        uint64_t first = (wheel->tick + (1ull << shift) - 1) >> shift; /* slots begin at a tick */
+        unsigned turn = (unsigned)first & SLOT_MASK;
+        uint64_t ahead = turn == 0 ? occupied : occupied >> turn | occupied << (64u - turn);
+        uint64_t tick = (first + (unsigned)__builtin_ctzll(ahead)) << shift;
+        next = tick < next ? tick : next;
     }
-    wheel->tick = tick;
-    insert_all(wheel, &all);
+    return next;
 }
 
 void rawe_timer_wheel_advance(struct rawe_timer_wheel *wheel, uint64_t now_ns)
 {
-    uint64_t last = now_ns >> RAWE_TIMER_TICK_SHIFT;
-    if (last > wheel->tick && last - wheel->tick > JUMP_TICKS && wheel->armed != 0) {
-        jump_to_tick(wheel, last);
-    }
+    uint64_t last = now_ns >> RAWE_TIMER_TICK_SHIFT, next;
     while (wheel->tick <= last) {
-        if (wheel->armed == 0) {
+        if (wheel->armed == 0 || (next = next_tick(wheel)) > last) {
             wheel->tick = last + 1;
             return;
         }
+        wheel->tick = next;
         for (unsigned level = 1; level < RAWE_TIMER_LEVELS; level++) {
-            if ((wheel->tick & ((1ull << (level * RAWE_TIMER_SLOT_BITS)) - 1)) != 0) {
+            if ((next & ((1ull << (level * RAWE_TIMER_SLOT_BITS)) - 1)) != 0) {
                 break;
             }
             cascade_timers(wheel, level);
         }
-        struct rawe_link *slot = slot_of_tick(wheel, 0, wheel->tick++);
-        if (rawe_list_empty(slot)) {
-            continue; /* the usual case */
-        }
         struct rawe_link expired;
         struct rawe_timer *timer;
-        rawe_list_init(&expired);
-        rawe_list_append_all(&expired, slot);
+        take_slot(wheel, 0, &expired);
+        wheel->tick++;
         while ((timer = timer_of(rawe_list_take(&expired))) != NULL) {
             if (timer->deadline_ns > now_ns) {
                 insert_timer(wheel, timer);

@@ -34,6 +34,8 @@ struct rawe_timer {
 struct rawe_timer_wheel {
     uint64_t tick;  /**< all ticks before this one have been processed */
     unsigned armed; /**< how many timers are armed */
+    /** A bit for each slot that may have timers, so that empty slots are skipped unread. */
+    uint64_t occupied[RAWE_TIMER_LEVELS];
     struct rawe_link slots[RAWE_TIMER_LEVELS][RAWE_TIMER_SLOTS];
 };
 
