@@ -114,6 +114,44 @@ static uint64_t frames_sent(const struct core_net *net)
     return net->nodes[0].engine.counters.frames_sent + net->nodes[0].engine.counters.acks_sent;
 }
 
+/* Print where an object is: bench/instructions names what lackey's trace touches. */
+static void print_object(const char *name, const void *object, size_t bytes)
+{
+    printf("core object name=%s address=%llx bytes=%zu\n", name,
+           (unsigned long long)(uintptr_t)object, bytes);
+}
+
+#define PRINT_OBJECT(object) print_object(#object, &(object), sizeof(object))
+#define PRINT_REST_OF(pointer) print_object(#pointer, pointer, sizeof(*(pointer)))
+
+static void print_objects(struct core_net *net)
+{
+    struct rawe_engine *engine = &net->nodes[0].engine;
+    PRINT_OBJECT(engine->config);
+    PRINT_OBJECT(engine->callbacks);
+    PRINT_OBJECT(engine->output);
+    PRINT_OBJECT(engine->batches);
+    PRINT_OBJECT(engine->counters);
+    PRINT_OBJECT(engine->round_trips);
+    PRINT_OBJECT(engine->timers);
+    PRINT_OBJECT(engine->frames);
+    PRINT_OBJECT(engine->pull);
+    PRINT_REST_OF(engine);
+    PRINT_REST_OF(engine->table);
+    for (uint32_t i = 1; i <= net->peers; i++) {
+        struct rawe_peer *peer = &net->peer[i];
+        struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_EXPRESS);
+        PRINT_REST_OF(peer);
+        PRINT_OBJECT(conn->handshake);
+        PRINT_OBJECT(conn->tx);
+        PRINT_OBJECT(conn->path);
+        PRINT_OBJECT(conn->rx);
+        PRINT_OBJECT(conn->end);
+        PRINT_REST_OF(conn);
+    }
+    print_object("received", net->to_hub.frames, CORE_NET_QUEUE_FRAMES * sizeof(struct core_frame));
+}
+
 static bool parse(int argc, char **argv, enum pattern *pattern, uint32_t *peers, unsigned *rounds)
 {
     static const char *const names[] = {"pingpong", "out", "in"};
@@ -150,6 +188,8 @@ int main(int argc, char **argv)
     run_rounds(&net, pattern, WARM_ROUNDS, false);
     uint64_t before = delivered(&net, pattern);
     uint64_t frames = frames_sent(&net);
+    print_object("main", (const void *)(uintptr_t)main, 1);
+    print_objects(&net);
     run_rounds(&net, pattern, rounds, true);
     uint64_t messages = delivered(&net, pattern) - before;
     if (messages != (uint64_t)rounds * peers * messages_in_turn(pattern)) {

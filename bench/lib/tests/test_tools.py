@@ -51,6 +51,72 @@ def test_instructions__nothing_counted_is_an_error(listing):
         script("instructions").instructions(listing)
 
 
+# The counted function is at 0x1000, the link's at 0x2000. The first call of the former calls
+# another function, which calls the link; the link touches 0x9000.
+LACKEY = """==1== Lackey, an example Valgrind tool
+I  00004000,5
+ L 00009000,8
+ S 1ffe0008,8
+I  00001000,4
+ M 00008000,8
+I  00001004,5
+ S 1ffdfff8,8
+I  00003000,4
+ L 0000803c,8
+I  00003004,2
+ L 00008100,8
+ S 1ffdfff0,8
+I  00002000,4
+ L 00009000,8
+I  00002004,5
+ S 1ffdffe8,8
+I  00004100,1
+ L 1ffdffe8,8
+I  00002009,1
+ L 1ffdfff0,8
+I  00003006,1
+ L 1ffdfff8,8
+I  00001009,1
+ L 1ffe0008,8
+I  00004005,5
+ L 00009000,8
+ S 1ffe0008,8
+I  00001000,4
+I  00001004,5
+ S 1ffdfff8,8
+I  00003000,4
+ L 1ffdfff8,8
+I  00001009,1
+ L 1ffe0008,8
+I  0000400a,4
+ L 00009000,8
+"""
+
+
+def test_instructions__lines_of_each_message_without_the_link():
+    command = script("instructions")
+    calls = list(command.calls(LACKEY.splitlines(), range(0x1000, 0x1010), range(0x2000, 0x2010)))
+    functions = command.functions_of("3000 10 T f\n1000 10 t counted\n2000 10 t link\n", 0)
+    objects = [("conn", range(0x8000, 0x8200)), ("conn->tx", range(0x8000, 0x8040))]
+    count, rows = command.touched(
+        calls, command.finder(functions, "libraries"), command.finder(objects, "other memory")
+    )
+    assert count == 2
+    assert rows["code, lines"] == 2 and rows["code, pages"] == 2  # in both messages
+    assert rows["code: f"] == 1 and "code: link" not in rows and "code: libraries" not in rows
+    # in the first message: 0x8000, 0x8040 (the second half of an access), 0x8100
+    assert rows["data: conn->tx"] == 1 and rows["data: conn"] == 0.5
+    assert rows["data: stack"] == (2 + 2) / 2 and rows["data, lines"] == (5 + 2) / 2
+    assert "data: other memory" not in rows
+
+
+def test_instructions__table_of_lines_begins_with_the_sums():
+    sent = {"code, lines": 5.0, "code: a": 1.0, "code: b": 4.0}
+    heads, *lines = script("instructions").lines_table({"send": sent, "receive": {}}, True)
+    assert heads[1:] == ["send", "receive"] and lines[0] == ["code, lines", "5.0", "0.0"]
+    assert [line[0] for line in lines[5:]] == ["code: b", "code: a"]
+
+
 def test_memory__adds_the_endpoint_and_names_the_bound():
     lines, bound = script("memory").table(MEMORY)
     assert [line[1] for line in lines[1:]] == ["100", "500", "4500", "4900", "14500"]
