@@ -43,12 +43,11 @@ struct rawe_txframe_times {
 /**
  * A frame, or a batch: `segments` frames with consecutive numbers, each of which carries
  * `segment_bytes` of the data (the last one may have less). Bit masks hold the state of each frame,
- * bit 0 for the first.
+ * bit 0 for the first. What a short message needs comes first, to use fewer cache lines.
  */
 struct rawe_txframe {
-    struct rawe_txframe *next;      /**< in the window, the next frame; else in the free list */
-    struct rawe_txframe *previous;  /**< in the window; invalid in the oldest frame */
-    struct rawe_txframe_slab *slab; /**< the slab that contains the frame */
+    struct rawe_txframe *next;     /**< in the window, the next frame; else in the free list */
+    struct rawe_txframe *previous; /**< in the window; invalid in the oldest frame */
     struct rawe_send *send; /**< the send that it refers to; NULL: all bytes are in `buffer` */
     uint64_t number;        /**< number of its first message (rawe_order.h); 0: none */
     uint64_t to_send;       /**< segments not sent yet, or lost */
@@ -56,20 +55,21 @@ struct rawe_txframe {
     uint64_t sent;          /**< sent at least once */
     uint64_t resent;        /**< sent more than once */
     struct rawe_txframe_times first; /**< segments sent once */
-    struct rawe_txframe_times again; /**< segments sent more than once: their latest transmission */
-    uint32_t sequence;               /**< of the first segment */
-    uint32_t buffer_bytes;           /**< bytes used in `buffer`, from the Ethernet header on */
-    uint32_t payload_bytes;          /**< bytes of fragments, in `buffer` and `external` */
+    uint8_t *buffer;        /**< Ethernet header, frame header, fragment header, copied data */
+    uint32_t sequence;      /**< of the first segment */
+    uint32_t buffer_bytes;  /**< bytes used in `buffer`, from the Ethernet header on */
+    uint32_t payload_bytes; /**< bytes of fragments, in `buffer` and `external` */
     uint32_t external_count;
-    uint16_t segment_bytes; /**< 0: not a batch */
-    uint8_t segments;       /**< how many sequence numbers it uses */
-    uint8_t sendings;       /**< transmissions of any part, saturating */
-    uint8_t flags;          /**< RAWE_FLAG_* for the header */
-    uint8_t large;          /**< which free list it belongs to */
+    uint16_t segment_bytes;          /**< 0: not a batch */
+    uint8_t segments;                /**< how many sequence numbers it uses */
+    uint8_t sendings;                /**< transmissions of any part, saturating */
+    uint8_t flags;                   /**< RAWE_FLAG_* for the header */
+    uint8_t large;                   /**< which free list it belongs to */
+    struct rawe_txframe_times again; /**< segments sent more than once: their latest transmission */
+    struct rawe_txframe_slab *slab;  /**< the slab that contains the frame */
     struct rawe_bytes external[2];
     uint8_t
         checksum[RAWE_CHECKSUM_BYTES]; /**< after `external`; with none, at the end of `buffer` */
-    uint8_t *buffer; /**< Ethernet header, frame header, fragment header, copied data */
 };
 
 /** Return the time of the latest transmission. */
