@@ -9,26 +9,29 @@
 
 #include <stdint.h>
 
-/* frames_resent is at most the sum of losses_*: a late acknowledgement may avert a resend. */
+/*
+ * Every message changes the first eight, which share a cache line or two.
+ * frames_resent is at most the sum of losses_*: a late acknowledgement may avert a resend.
+ */
 /* clang-format off */
 #define RAWE_COUNTER_LIST(X)                                                                      \
     X(messages_sent,        "messages handed to the engine")                                     \
     X(messages_coalesced,   "messages that joined others in a frame held back for a moment")     \
     X(messages_received,    "messages delivered")                                                \
-    X(puts_sent,            "PUT operations handed to the engine")                               \
-    X(operations_sent,      "GET and atomic operations handed to the engine")                    \
-    X(operations_served,    "such operations of peers that were executed")                       \
-    X(operations_refused,   "such operations of peers that the memory named does not allow")     \
     X(bytes_sent,           "bytes of messages, PUTs and replies handed to the engine")          \
     X(bytes_received,       "bytes delivered or placed")                                         \
     X(frames_sent,          "sequenced frames sent, each counted once")                          \
     X(frames_acknowledged,  "sequenced frames of ours that the peer has acknowledged")           \
+    X(frames_received,      "sequenced frames taken")                                            \
+    X(puts_sent,            "PUT operations handed to the engine")                               \
+    X(operations_sent,      "GET and atomic operations handed to the engine")                    \
+    X(operations_served,    "such operations of peers that were executed")                       \
+    X(operations_refused,   "such operations of peers that the memory named does not allow")     \
     X(frames_resent,        "sequenced frames sent again after evidence of loss")                \
     X(losses_overtaken,     "frames found lost: one that was sent later has arrived")            \
     X(losses_probed,        "frames found lost: missing from the answer to a later probe")       \
     X(losses_validation,    "frames found lost while a path was validated for batches")          \
     X(losses_refused,       "frames that the peer had no memory for, so that they are sent again") \
-    X(frames_received,      "sequenced frames taken")                                            \
     X(acks_sent,            "frames that carried nothing but an acknowledgement")                \
     X(acks_received,        "acknowledgement frames received")                                   \
     X(probes_sent,          "requests for an acknowledgement after silence")                     \

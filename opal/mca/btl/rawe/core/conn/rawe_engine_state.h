@@ -86,23 +86,29 @@ struct rawe_callbacks {
     bool (*long_reply)(void *context, struct rawe_conn *conn, struct rawe_send *send);
 };
 
+/** The first fields are used for every message. */
 struct rawe_engine_config {
-    uint8_t mac[RAWE_MAC_BYTES];   /**< ours */
-    uint16_t ethertype;            /**< host order */
     uint16_t port;                 /**< ours */
     uint32_t key;                  /**< ours: the session key */
-    uint32_t jobid, vpid;          /**< our identity, announced in CONNECT */
-    uint32_t payload_max_bytes;    /**< largest frame payload that the link carries */
-    uint32_t message_max_bytes;    /**< longest message, in bytes */
-    uint32_t window_frames;        /**< 16 to RAWE_WINDOW_FRAMES_MAX, a power of two */
-    uint32_t receive_frames;       /**< capacity of the receive ring, in frames */
     uint32_t copy_max_bytes;       /**< messages up to this length are copied when sent */
     uint32_t coalesce_from_frames; /**< coalesce with this many frames in flight; 0: never */
-    uint32_t frames_limit;         /**< frames kept for retransmission, over all connections */
-    uint32_t deferred_max_bytes;   /**< memory limit of its own deferral; see `deferral` */
     uint64_t ack_delay_ns;         /**< how long an acknowledgement waits for a frame to carry it */
+    /** The current time. Read while batches are sent, on arrivals, and for copied messages. */
+    uint64_t (*clock_ns)(void *context);
+    /** The clock of rawe_engine_arriving. NULL: arrival times are not known. */
+    uint64_t (*arrival_clock_ns)(void *context);
+    void *clock_context;                  /**< of both clocks */
     struct rawe_liveness_limits liveness; /**< probe_most_ns is at most peer_timeout_ns / 4 */
-    uint64_t reorder_ns;                  /**< by how much frames may overtake each other */
+    uint8_t mac[RAWE_MAC_BYTES];          /**< ours */
+    uint16_t ethertype;                   /**< host order */
+    uint32_t jobid, vpid;                 /**< our identity, announced in CONNECT */
+    uint32_t payload_max_bytes;           /**< largest frame payload that the link carries */
+    uint32_t message_max_bytes;           /**< longest message, in bytes */
+    uint32_t window_frames;               /**< 16 to RAWE_WINDOW_FRAMES_MAX, a power of two */
+    uint32_t receive_frames;              /**< capacity of the receive ring, in frames */
+    uint32_t frames_limit;       /**< frames kept for retransmission, over all connections */
+    uint32_t deferred_max_bytes; /**< memory limit of its own deferral; see `deferral` */
+    uint64_t reorder_ns;         /**< by how much frames may overtake each other */
     uint64_t inflow_bytes;       /**< buffer of our switch port; 0: no limit (rawe_pull.h) */
     struct rawe_pull_host *host; /**< shared with processes of this host; NULL: none */
     unsigned host_index;         /**< index of this process in it */
@@ -114,12 +120,7 @@ struct rawe_engine_config {
     struct rawe_conn_table *table;
     /** Holds deliveries until the owner returns; shared like the table. NULL: its own deferral. */
     struct rawe_deferral *deferral;
-    uint64_t streak_ns; /**< messages this close form a streak, see rawe_peer.c; 0: none do */
-    /** The current time. Read while batches are sent, on arrivals, and for copied messages. */
-    uint64_t (*clock_ns)(void *context);
-    /** The clock of rawe_engine_arriving. NULL: arrival times are not known. */
-    uint64_t (*arrival_clock_ns)(void *context);
-    void *clock_context;     /**< of both clocks */
+    uint64_t streak_ns;      /**< messages this close form a streak, see rawe_peer.c; 0: none do */
     uint32_t first_sequence; /**< 0, or where numbers begin in tests */
     uint32_t overtaken_most; /**< 0: RAWE_ORDER_MOST; tests set less */
 };
@@ -132,43 +133,43 @@ struct rawe_batches {
     uint32_t receive_frames;         /**< capacity of our own receive queue, in frames */
 };
 
-/** State of an engine, shared by its connections. */
+/** State of an engine, shared by its connections. What every message needs comes first. */
 struct rawe_engine {
-    struct rawe_engine_config config;
-    struct rawe_callbacks callbacks;
-    void *context; /**< the callbacks' */
     struct rawe_output output;
-    struct rawe_batches batches;
-    struct rawe_counters counters;
-    struct rawe_histogram round_trips; /**< of frames that were sent once */
-    struct rawe_timer_wheel timers;
-    struct rawe_txframe_pool frames;
-    struct rawe_buffer_pool reassembly_buffers;
-    struct rawe_buffer_pool bundles;
+    uint64_t now_ns;     /**< newest time passed in */
+    uint64_t arrived_ns; /**< arrival of what is being received, by arrival_clock_ns; 0: unset */
+    bool link_full;      /**< `output` has refused a frame since the last flush began */
+    bool batches_full;   /**< `batches.output` has refused a packet since then */
+    bool finalizing;     /**< see rawe_engine_finalizing */
+    bool no_carrier;     /**< our interface has no carrier: rawe_failover.h */
     struct rawe_deferral *deferral; /**< the process's, or our own */
-    struct rawe_deferral own_deferral;
-    struct rawe_operation_table operations; /**< our operations in progress */
-    struct rawe_serving serving;            /**< replies to the peers' operations */
-    enum rawe_refusal put_refusal;          /**< for the first PUT that was refused */
-    bool finalizing;                        /**< see rawe_engine_finalizing */
-    bool no_carrier;                        /**< our interface has no carrier: rawe_failover.h */
-    struct rawe_conn_table *table;          /**< the process's, or our own */
-    struct rawe_conn_table own_table;
-    uint32_t connections;  /**< our connections in the table */
-    struct rawe_pull pull; /**< what peers may have in flight to us */
-    uint64_t now_ns;       /**< newest time passed in */
-    uint64_t arrived_ns;   /**< arrival of what is being received, by arrival_clock_ns; 0: unset */
-    uint64_t incarnation;  /**< that of the newest connection */
+    struct rawe_conn_table *table;  /**< the process's, or our own */
     /** Connections with an acknowledgement or frames to send, oldest first. */
     struct rawe_link pending;
     /** The unprocessed part of the list that rawe_engine_flush is working on. */
     struct rawe_link flushing;
-    bool link_full;    /**< `output` has refused a frame since the last flush began */
-    bool batches_full; /**< `batches.output` has refused a packet since then */
     /** Connections that owe, or owed, a delayed acknowledgement, earliest deadline first. */
     struct rawe_link owing;
     struct rawe_timer owing_timer; /**< expires at the earliest of these deadlines */
-    uint64_t probes_passed_on;     /**< PROBEs received for connections of other engines */
+    struct rawe_txframe_pool frames;
+    void *context; /**< the callbacks' */
+    struct rawe_callbacks callbacks;
+    struct rawe_engine_config config;
+    struct rawe_counters counters;
+    struct rawe_histogram round_trips; /**< of frames that were sent once */
+    struct rawe_conn_table own_table;
+    struct rawe_deferral own_deferral;
+    struct rawe_pull pull; /**< what peers may have in flight to us */
+    struct rawe_timer_wheel timers;
+    struct rawe_batches batches;
+    struct rawe_buffer_pool reassembly_buffers;
+    struct rawe_buffer_pool bundles;
+    struct rawe_serving serving;            /**< replies to the peers' operations */
+    enum rawe_refusal put_refusal;          /**< for the first PUT that was refused */
+    uint32_t connections;                   /**< our connections in the table */
+    uint64_t incarnation;                   /**< that of the newest connection */
+    uint64_t probes_passed_on;              /**< PROBEs received for connections of other engines */
+    struct rawe_operation_table operations; /**< our operations in progress */
 };
 
 /** Return the owner's current time. */

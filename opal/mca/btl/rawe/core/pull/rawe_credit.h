@@ -20,7 +20,11 @@ struct rawe_credit_share {
     uint32_t turns;  /**< an active one gets its frame in one of this many epochs; 1: always */
 };
 
+/** The first fields are used for every message. */
 struct rawe_credit {
+    uint32_t epoch;   /**< number of the current epoch, at least 2 */
+    uint32_t version; /**< number of the current division of credit */
+    uint64_t epoch_start_ns;
     struct rawe_credit_share share[RAWE_LANES];
     uint32_t window_frames;              /**< limit for one connection */
     uint32_t ring_frames;                /**< capacity of the receive ring */
@@ -31,9 +35,6 @@ struct rawe_credit {
     uint32_t senders_now[RAWE_LANES];    /**< ... in this epoch */
     uint32_t joined[RAWE_LANES];         /**< ... in this epoch, but not in the last one */
     uint32_t next_turn;                  /**< number of the next connection to begin receiving */
-    uint32_t epoch;                      /**< number of the current epoch, at least 2 */
-    uint32_t version;                    /**< number of the current division of credit */
-    uint64_t epoch_start_ns;
     bool waiting; /**< a connection may be waiting for credit (rawe_credit_waits) */
 };
 

@@ -43,12 +43,12 @@ struct rawe_pull_config {
 };
 
 struct rawe_pull {
+    struct rawe_link waiting; /**< long GETs with more to request, in order of their turns */
     struct rawe_credit credit;
     struct rawe_line line;
     struct rawe_grants grants;
     struct rawe_budget gets;
-    struct rawe_link waiting; /**< long GETs with more to request, in order of their turns */
-    bool limited;             /**< the budget has blocked one of them */
+    bool limited; /**< the budget has blocked one of the waiting GETs */
     const struct rawe_operation_table *operations;
 };
 
