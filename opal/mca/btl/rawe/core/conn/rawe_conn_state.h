@@ -44,19 +44,19 @@ struct rawe_conn_tx {
     /* objects, each written by its own functions */
     struct rawe_sendwin window;
     struct rawe_sendqueue queue;
-    struct rawe_cc cc;
 
     /* rawe_conn_tx.c: the peer's credit */
+    uint64_t credit_wanted_ns; /**< since when data has been waiting for credit */
+    uint64_t no_credit_ns;     /**< when the peer last refused frames that had arrived; 0: never */
     uint32_t peer_credit;      /**< 0: nothing may be sent until the peer grants some */
     uint32_t ack_requested;    /**< acknowledgements were requested for frames before this */
     bool wants_credit;         /**< something could not be sent for lack of credit */
     bool reported_more;        /**< the newest frame said that there is more to send */
     uint8_t credit_refusals;   /**< answers without credit since the last new acknowledgement */
-    uint64_t credit_wanted_ns; /**< since when data has been waiting for credit */
-    uint64_t no_credit_ns;     /**< when the peer last refused frames that had arrived; 0: never */
 
     /* objects */
     struct rawe_order_member ordered; /**< among the connections to the process */
+    struct rawe_cc cc;
 
     /* rawe_balance.c */
     /** Called when the queue is empty, to queue more. True: something was queued. May be NULL. */
@@ -75,15 +75,23 @@ struct rawe_conn_tx {
 struct rawe_conn_rx {
     /* objects, each written by its own functions */
     struct rawe_recvwin window;
-    struct rawe_reassembly reassembly;
-    struct rawe_sliced *sliced;       /**< a frame received in slices; allocated on first use */
     struct rawe_credit_member credit; /**< this connection's share of the advertised credit */
-    struct rawe_grants_member grant;  /**< ... while several peers have more to send */
     struct rawe_link owing; /**< for delayed acknowledgements: in the engine's list, or in none */
+    struct rawe_grants_member grant; /**< its credit while several peers have more to send */
+    struct rawe_reassembly reassembly;
+    struct rawe_sliced *sliced; /**< a frame received in slices; allocated on first use */
 };
 
 /** Where frames are sent, and what is known about the path and the peer. */
 struct rawe_conn_path {
+    /* rawe_conn_batch.c: whether batches pass */
+    uint64_t plain_since_ns;   /**< since when probes have had only a plain answer... */
+    uint64_t batch_verdict_ns; /**< when batches were found to pass or to fail */
+    uint8_t batch_failures;    /**< how often batches were found to fail */
+    uint8_t batches_lost;      /**< batches in a row that were lost whole, twice each */
+    uint8_t batch;             /**< enum rawe_batch_state */
+    uint32_t plain_answers;    /**< ... and the number of such probes in a row */
+
     /* rawe_conn_path.c: routes */
     uint8_t eth_header[RAWE_ETH_HEADER_BYTES];
     uint16_t peer_port;
@@ -93,18 +101,10 @@ struct rawe_conn_path {
     struct rawe_engine *via;       /**< its port sends our frames */
     struct rawe_engine *into;      /**< its port receives the peer's frames */
     struct rawe_engine *predicted; /**< `via` and `into` on the preferred route; NULL on another */
+    struct rawe_route *route;      /**< the route in use */
     struct rawe_route *preferred;
-    struct rawe_route *route; /**< the route in use */
-    struct rawe_route *back;  /**< the route that the peer uses: answers take it */
-    uint64_t route_since_ns;  /**< when `route` came into use */
-
-    /* rawe_conn_batch.c: whether batches pass */
-    uint8_t batch;             /**< enum rawe_batch_state */
-    uint8_t batch_failures;    /**< how often batches were found to fail */
-    uint8_t batches_lost;      /**< batches in a row that were lost whole, twice each */
-    uint32_t plain_answers;    /**< consecutive probes with only a plain answer... */
-    uint64_t plain_since_ns;   /**< ... and since when */
-    uint64_t batch_verdict_ns; /**< when batches were found to pass or to fail */
+    struct rawe_route *back; /**< the route that the peer uses: answers take it */
+    uint64_t route_since_ns; /**< when `route` came into use */
 
     /* objects, each written by its own functions */
     struct rawe_liveness liveness;

@@ -33,17 +33,18 @@ struct rawe_liveness_limits {
 struct rawe_liveness {
     const struct rawe_rtt *rtt;                /**< the connection's */
     const struct rawe_liveness_limits *limits; /**< the engine's */
-    uint64_t probe_deadline_ns; /**< when to probe, or to check if an answer is owed; 0: never */
-    uint64_t waits_since_ns;    /**< since when an acknowledgement is owed; 0: none is */
-    uint64_t asked_ns;          /**< when we last probed, or tried to with the link full */
-    uint64_t silent_since_ns;   /**< when the first unanswered probe was sent; 0: not silent */
+    uint64_t asked_ns;         /**< when we last probed, or tried to with the link full */
     uint64_t stalled_since_ns; /**< since when probes are answered without `stalled_una` arriving */
     struct rawe_liveness_probes *probes; /**< NULL: none is remembered */
     uint32_t stalled_una;                /**< oldest frame in flight at the previous probe */
     uint32_t probe_number;               /**< of the newest probe, counted from 1; 0: none yet */
-    uint32_t probes_unanswered;          /**< since we last heard from the peer */
-    uint8_t probes_remembered;           /**< how many */
-    bool idle_asked;                     /**< the owed answer is to a probe of an idle peer */
+    /* for every message */
+    uint64_t probe_deadline_ns; /**< when to probe, or to check if an answer is owed; 0: never */
+    uint64_t waits_since_ns;    /**< since when an acknowledgement is owed; 0: none is */
+    uint64_t silent_since_ns;   /**< when the first unanswered probe was sent; 0: not silent */
+    uint32_t probes_unanswered; /**< since we last heard from the peer */
+    uint8_t probes_remembered;  /**< how many */
+    bool idle_asked;            /**< the owed answer is to a probe of an idle peer */
 };
 
 /** Probe interval before the round trip is known, and interval between CONNECTs. */

@@ -25,13 +25,13 @@
 #define RAWE_RECVWIN_EVERY_LEAST 2u
 
 struct rawe_recvwin {
-    uint32_t next;           /**< lowest sequence number not accepted yet */
-    uint32_t beyond;         /**< number of frames accepted after `next`; 0: no gap */
-    uint32_t highest;        /**< highest sequence number accepted, if beyond != 0 */
-    uint32_t unacked_frames; /**< accepted since our last acknowledgement */
-    uint64_t *taken;         /**< ring of bits, by sequence number; freed when nothing is missing */
+    uint32_t next;          /**< lowest sequence number not accepted yet */
+    uint32_t beyond;        /**< number of frames accepted after `next`; 0: no gap */
+    uint32_t highest;       /**< highest sequence number accepted, if beyond != 0 */
+    uint32_t answer_number; /**< number of the probe to answer */
+    uint64_t *taken;        /**< ring of bits, by sequence number; freed when nothing is missing */
     uint64_t ack_deadline_ns; /**< latest time for a delayed acknowledgement; 0: none is owed */
-    uint32_t answer_number;   /**< number of the probe to answer */
+    uint32_t unacked_frames;  /**< accepted since our last acknowledgement */
     bool ack_now;             /**< acknowledge at the end of this round */
     bool answer_probe;        /**< the acknowledgement answers a probe */
     bool duplicate_seen;      /**< the next acknowledgement frame must report a duplicate */

@@ -44,18 +44,20 @@ struct rawe_cubic {
 };
 
 struct rawe_cc {
+    /* for every message */
     const struct rawe_cc_type *type;
     uint32_t window;       /**< frames that may be in flight */
-    uint32_t least;        /**< smallest window... */
-    uint32_t most;         /**< ... and largest: the connection's window */
     uint32_t first;        /**< initial window, used again after idleness */
-    uint32_t rate_mbps;    /**< delivery rate, averaged over the latest measurements; 0: none yet */
     uint32_t refill;       /**< frames that may be in flight while refilling after losses */
-    uint64_t used_ns;      /**< when half the window was last in flight */
-    uint64_t recovery_ns;  /**< losses of frames sent until then belong to the last reduction */
+    uint32_t rate_mbps;    /**< delivery rate, averaged over the latest measurements; 0: none yet */
     uint64_t lost_ns;      /**< first loss since a frame last arrived; 0: none */
     uint64_t rate_from_ns; /**< start of the rate measurement; 0: nothing is in flight */
-    uint64_t rate_bytes;   /**< acknowledged since then */
+    /* for others */
+    uint64_t rate_bytes;  /**< acknowledged since the start of the rate measurement */
+    uint64_t used_ns;     /**< when half the window was last in flight */
+    uint64_t recovery_ns; /**< losses of frames sent until then belong to the last reduction */
+    uint32_t least;       /**< smallest window... */
+    uint32_t most;        /**< ... and largest: the connection's window */
     union {
         struct rawe_cubic cubic;
     } state;

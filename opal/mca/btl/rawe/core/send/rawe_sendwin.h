@@ -97,13 +97,13 @@ static inline uint64_t rawe_txframe_in_flight(const struct rawe_txframe *frame)
 
 struct rawe_txframe_pool {
     struct rawe_txframe *free[2]; /**< small, large */
-    unsigned taken;               /**< allocated frames in use */
-    unsigned calm;                /**< consecutive checks that found few frames in use */
-    uint64_t trim_ns;             /**< time of the next check */
+    size_t large_bytes;
+    unsigned taken;   /**< allocated frames in use */
+    unsigned calm;    /**< consecutive checks that found few frames in use */
+    uint64_t trim_ns; /**< time of the next check */
     struct rawe_txframe_slab *slabs;
     unsigned slab_count[2]; /**< small, large */
-    size_t large_bytes;
-    unsigned allocated; /**< frames */
+    unsigned allocated;     /**< frames */
     unsigned limit;
 };
 
