@@ -252,8 +252,9 @@ static bool is_connected(const struct rawe_engine *engine, const struct rawe_con
 }
 
 /** Answer a peer that probes a closed connection, or requests one while we are finalizing. */
-static void answer_closed(struct rawe_engine *engine, const struct rawe_header *question,
-                          const uint8_t *source_mac, const uint8_t *payload)
+__attribute__((cold)) static void answer_closed(struct rawe_engine *engine,
+                                                const struct rawe_header *question,
+                                                const uint8_t *source_mac, const uint8_t *payload)
 {
     struct rawe_connect from;
     /* A group address is never a sender; an answer to one would reach all hosts. */
@@ -275,8 +276,10 @@ static void answer_closed(struct rawe_engine *engine, const struct rawe_header *
     (void)rawe_conn_transmit_sealed(engine, buffer, &header);
 }
 
-static void receive_connect(struct rawe_engine *engine, const struct rawe_header *header,
-                            const uint8_t *source_mac, const uint8_t *payload, uint64_t now_ns)
+__attribute__((cold)) static void receive_connect(struct rawe_engine *engine,
+                                                  const struct rawe_header *header,
+                                                  const uint8_t *source_mac, const uint8_t *payload,
+                                                  uint64_t now_ns)
 {
     struct rawe_connect from;
     if (rawe_connect_decode(&from, payload, header->payload_bytes) != RAWE_DECODE_OK ||
@@ -329,7 +332,8 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
 }
 
 /** Count a dropped frame by its reason. A header that could be decoded names another process. */
-static void count_dropped(struct rawe_counters *counters, enum rawe_decode_result decoded)
+__attribute__((cold)) static void count_dropped(struct rawe_counters *counters,
+                                                enum rawe_decode_result decoded)
 {
     switch (decoded) {
     case RAWE_DECODE_OK:
@@ -381,14 +385,14 @@ static inline void dispatch_frame(struct rawe_engine *engine, const uint8_t *sou
                                   const struct rawe_batch *batch, uint64_t now_ns)
 {
     struct rawe_conn *conn = rawe_conn_table_find(engine->table, header->connection_id);
-    if (conn == NULL) {
+    if (__builtin_expect(conn == NULL, 0)) {
         if (header->type == RAWE_FRAME_PROBE) {
             answer_closed(engine, header, source_mac, payload);
         }
         engine->counters.dropped_connection++;
         return;
     }
-    if (!is_predicted(engine, conn, source_mac)) {
+    if (__builtin_expect(!is_predicted(engine, conn, source_mac), 0)) {
         if (!pass_on(engine, conn, source_mac, header, payload, now_ns)) {
             return;
         }
@@ -408,7 +412,7 @@ void rawe_engine_receive(struct rawe_engine *engine, const uint8_t *frame, size_
     const uint8_t *source_mac = frame + RAWE_MAC_BYTES;
     const uint8_t *bytes = frame + RAWE_ETH_HEADER_BYTES;
     now_ns = rawe_engine_time(engine, now_ns);
-    if (len_bytes < RAWE_ETH_HEADER_BYTES) {
+    if (__builtin_expect(len_bytes < RAWE_ETH_HEADER_BYTES, 0)) {
         engine->counters.dropped_short++;
         return;
     }

@@ -103,7 +103,7 @@ static void note_answer(struct rawe_conn *conn, struct acknowledgement *acked, u
     acked->answers = acked->is_ack && (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0;
     acked->answers_plain = acked->answers && header->sequence == RAWE_PROBE_PLAIN;
     rawe_conn_note_credit(&conn->tx, header->credit, acked->answers, refused, progress, now_ns);
-    if (acked->answers) {
+    if (__builtin_expect(acked->answers, 0)) {
         acked->probe_ns = rawe_liveness_probe_answered(&conn->path.liveness, header->sequence);
         rawe_liveness_heard(&conn->path.liveness);
     }
@@ -133,7 +133,7 @@ static void apply_ack(struct rawe_conn *conn, struct acknowledgement *acked, con
         }
     }
     rawe_conn_note_progress(conn);
-    if (sack_bytes != 0) {
+    if (__builtin_expect(sack_bytes != 0, 0)) {
         rawe_sendwin_sack(window, acknowledgement, sack, sack_bytes, &acked->ack);
     }
     acked->ack.in_flight = window->in_flight;
@@ -151,7 +151,7 @@ static void measure_path(struct rawe_conn *conn, struct acknowledgement *acked, 
     }
     if (ack->arrived != 0 || probe_ns != 0) {
         rawe_conn_batch_heard(&conn->path);
-    } else if (acked->answers_plain) {
+    } else if (__builtin_expect(acked->answers_plain, 0)) {
         rawe_conn_batch_unheard(conn, now_ns);
     }
     /* If a probe had to elicit the acknowledgement, the delay was the peer's, not the path's. */
@@ -159,7 +159,7 @@ static void measure_path(struct rawe_conn *conn, struct acknowledgement *acked, 
         rawe_rtt_sample(&conn->tx.rtt, ack->rtt_ns);
         rawe_histogram_add(&conn->engine->round_trips, ack->rtt_ns);
     }
-    if (probe_ns != 0) {
+    if (__builtin_expect(probe_ns != 0, 0)) {
         rawe_rtt_probed(&conn->tx.rtt, now_ns > probe_ns ? now_ns - probe_ns : 0);
         rawe_sendwin_probe_answered(&conn->tx.window, probe_ns, now_ns);
         conn->engine->counters.probes_answered++;
@@ -174,13 +174,13 @@ static void react(struct rawe_conn *conn, const struct acknowledgement *acked, u
     struct rawe_sendwin *window = &conn->tx.window;
     uint32_t arrived = acked->ack.arrived;
     uint64_t probe_ns = acked->probe_ns;
-    if (conn->path.batch == RAWE_BATCH_VALIDATING) {
+    if (__builtin_expect(conn->path.batch == RAWE_BATCH_VALIDATING, 0)) {
         rawe_conn_batch_conclude(conn, NULL);
     }
     bool more = !rawe_sendwin_empty(window);
     if (!more) {
         rawe_sendwin_plan_search(window, 0);
-    } else if (window->sacked != 0 || probe_ns != 0) {
+    } else if (__builtin_expect(window->sacked != 0 || probe_ns != 0, 0)) {
         rawe_conn_detect_losses(conn, now_ns);
     }
     if (arrived != 0 || probe_ns != 0 || !more) {

@@ -54,9 +54,9 @@ static inline bool *rawe_conn_link_full(const struct rawe_conn *conn)
  * transmitted. The peer's silence starts counting, so that a link which never accepts a frame is
  * noticed.
  */
-void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
+__attribute__((cold)) void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
 /** Note that the link refused a data frame: other connections need not try before the flush. */
-void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
+__attribute__((cold)) void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
 /** Add header and checksum to a frame whose payload is in `buffer`. Returns its length. */
 size_t rawe_frame_seal(uint8_t *buffer, const struct rawe_header *header);
 /** Seal a frame and transmit it through `via`'s port. Returns false if the link is full. */
@@ -82,7 +82,7 @@ static inline bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t ty
 /** Arm the timer for the earliest deadline. If only one is new, arming for that is enough. */
 void rawe_conn_arm(struct rawe_conn *conn);
 /** Slow path of rawe_conn_idle_deadline_ns. */
-uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn);
+__attribute__((cold)) uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn);
 /**
  * Return when to probe a peer that owes no acknowledgement: to get a reply, because we are
  * finalizing, or because it seems to have ended the connection; 0: never.

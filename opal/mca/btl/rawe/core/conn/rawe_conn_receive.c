@@ -194,7 +194,7 @@ struct arrival {
 };
 
 /** Refuse a frame for lack of memory. Notifies the sender once, so that it stops sending. */
-static void refuse_frame(struct rawe_conn *conn)
+__attribute__((cold)) static void refuse_frame(struct rawe_conn *conn)
 {
     struct rawe_deferral *deferral = conn->engine->deferral;
     deferral->refused = deferral->refused || rawe_deferral_holds(deferral);
@@ -276,14 +276,14 @@ static void accept_frames(struct rawe_conn *conn, const struct arrival *arrival,
     bool plain = fragment->kind == RAWE_FRAGMENT_MESSAGE && !rawe_deferral_holds(engine->deferral);
     bool gap_before = rawe_recvwin_has_gap(window);
     bool in_order = !gap_before && arrival->sequence == window->next;
-    if (!in_order && !rawe_recvwin_reserve(window, arrival->sequence)) {
+    if (__builtin_expect(!in_order && !rawe_recvwin_reserve(window, arrival->sequence), 0)) {
         engine->counters.no_buffer++; /* the sender will resend it */
         return;
     }
     if (!plain && (!has_validation_pattern(engine, fragment) || !keep_data(conn, arrival))) {
         return;
     }
-    if (in_order) {
+    if (__builtin_expect(in_order, 1)) {
         rawe_recvwin_take_in_order(window, arrival->frames);
     } else {
         for (uint32_t i = 0; i < arrival->frames; i++) {
@@ -312,7 +312,8 @@ static void accept_frames(struct rawe_conn *conn, const struct arrival *arrival,
 }
 
 /** Count and drop a frame that is a duplicate or outside the window. */
-static void drop_known(struct rawe_conn *conn, uint32_t sequence, uint64_t now_ns)
+__attribute__((cold)) static void drop_known(struct rawe_conn *conn, uint32_t sequence,
+                                             uint64_t now_ns)
 {
     if (rawe_recvwin_check(&conn->rx.window, sequence) == RAWE_RECVWIN_OUTSIDE) {
         conn->engine->counters.dropped_outside++;
@@ -361,8 +362,10 @@ static inline void receive_data_frame(struct rawe_conn *conn, const struct rawe_
         drop_known(conn, arrival.sequence, now_ns);
         return;
     }
-    if (rawe_fragment_decode(&fragment, &arrival.messages, arrival.end) != RAWE_DECODE_OK ||
-        (fragment.kind != RAWE_FRAGMENT_MESSAGE && !check_records(&arrival))) {
+    if (__builtin_expect(rawe_fragment_decode(&fragment, &arrival.messages, arrival.end) !=
+                                 RAWE_DECODE_OK ||
+                             (fragment.kind != RAWE_FRAGMENT_MESSAGE && !check_records(&arrival)),
+                         0)) {
         conn->engine->counters.dropped_length++;
         return;
     }
@@ -423,14 +426,14 @@ static inline bool accept_header(struct rawe_conn *conn, const struct rawe_heade
                                  uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    if (!rawe_handshake_receives(&conn->handshake)) {
+    if (__builtin_expect(!rawe_handshake_receives(&conn->handshake), 0)) {
         engine->counters.dropped_connection++;
         return false;
     }
     if (header->type == RAWE_FRAME_CLOSE) {
         return true;
     }
-    if (rawe_sequence_before(conn->tx.window.next, header->acknowledgement)) {
+    if (__builtin_expect(rawe_sequence_before(conn->tx.window.next, header->acknowledgement), 0)) {
         engine->counters.dropped_ack++; /* it acknowledges unsent frames: ignore the whole frame */
         return false;
     }
@@ -449,7 +452,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
                        const uint8_t *payload, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    if (!accept_header(conn, header, now_ns)) {
+    if (__builtin_expect(!accept_header(conn, header, now_ns), 0)) {
         rawe_conn_answer_failed(conn, header, payload);
         return;
     }

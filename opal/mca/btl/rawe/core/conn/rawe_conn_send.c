@@ -549,7 +549,8 @@ static inline bool hold_or_transmit(struct rawe_conn *conn, struct rawe_txframe 
         return true;
     }
     rawe_conn_enter_window(conn, frame);
-    if (transmit_alone(conn, frame, blocked, now_ns) || rawe_conn_may_hold_back(conn)) {
+    if (__builtin_expect(
+            transmit_alone(conn, frame, blocked, now_ns) || rawe_conn_may_hold_back(conn), 1)) {
         return true;
     }
     rawe_sendwin_retract(&conn->tx.window, frame);
@@ -578,7 +579,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
         return RAWE_STATUS_DONE;
     }
     enum rawe_blocked_by blocked = rawe_conn_blocked_by(conn);
-    if (blocked == RAWE_BLOCKED_BY_PEER) {
+    if (__builtin_expect(blocked == RAWE_BLOCKED_BY_PEER, 0)) {
         return connect_again(conn, time_of(conn, TIME_UNREAD));
     }
     if (conn->tx.window.held != NULL) {
@@ -599,7 +600,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     struct rawe_txframe *frame =
         rawe_txframe_take(&engine->frames, hold ? rawe_conn_coalesce_limit(conn)
                                                 : RAWE_FRAGMENT_MESSAGE_BYTES + data_bytes);
-    if (frame == NULL) {
+    if (__builtin_expect(frame == NULL, 0)) {
         return RAWE_STATUS_BUSY;
     }
     assert(data_bytes <= engine->config.copy_max_bytes &&

@@ -12,9 +12,9 @@
 /* ---- the peer's credit ---- */
 
 /** Probe for credit, unless we just did: sends wait for it and nothing is in flight. */
-void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns);
+__attribute__((cold)) void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns);
 /** Slow path of rawe_conn_note_credit. */
-void rawe_conn_note_no_credit(struct rawe_conn_tx *tx, bool answers, bool refused, uint64_t now_ns);
+__attribute__((cold)) void rawe_conn_note_no_credit(struct rawe_conn_tx *tx, bool answers, bool refused, uint64_t now_ns);
 /** Note the peer's credit. `answers`: a probe; `progress`: it acknowledges something new. */
 static inline void rawe_conn_note_credit(struct rawe_conn_tx *tx, uint32_t credit, bool answers,
                                          bool refused, bool progress, uint64_t now_ns)
@@ -121,7 +121,7 @@ static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *f
 /* ---- message order across the connections to a process: send/rawe_order.h ---- */
 
 /** Slow path of rawe_conn_must_wait. */
-bool rawe_conn_limit_reached(const struct rawe_conn *conn, uint64_t number);
+__attribute__((cold)) bool rawe_conn_limit_reached(const struct rawe_conn *conn, uint64_t number);
 /** Return true if a message must wait for earlier ones to the process; their end wakes us. */
 static inline bool rawe_conn_must_wait(const struct rawe_conn *conn, uint64_t number)
 {
@@ -129,7 +129,7 @@ static inline bool rawe_conn_must_wait(const struct rawe_conn *conn, uint64_t nu
            rawe_conn_limit_reached(conn, number);
 }
 /** Slow path of rawe_conn_note_progress. */
-void rawe_conn_go_on_all(const struct rawe_conn *conn);
+__attribute__((cold)) void rawe_conn_go_on_all(const struct rawe_conn *conn);
 /** Messages were acknowledged or abandoned: let other messages to the process be sent. */
 static inline void rawe_conn_note_progress(const struct rawe_conn *conn)
 {

@@ -63,14 +63,14 @@ void rawe_credit_close(struct rawe_credit *credit, unsigned lane,
                        struct rawe_credit_member *member);
 
 /** Slow path of rawe_credit_note. */
-void rawe_credit_enter(struct rawe_credit *credit, unsigned lane,
-                       struct rawe_credit_member *member);
+__attribute__((cold)) void rawe_credit_enter(struct rawe_credit *credit, unsigned lane,
+                                             struct rawe_credit_member *member);
 
 /** Note that data has arrived on the connection. */
 static inline void rawe_credit_note(struct rawe_credit *credit, unsigned lane,
                                     struct rawe_credit_member *member)
 {
-    if (member->epoch != credit->epoch) {
+    if (__builtin_expect(member->epoch != credit->epoch, 0)) {
         rawe_credit_enter(credit, lane, member);
     }
 }
@@ -144,7 +144,7 @@ static inline uint16_t rawe_credit_of(const struct rawe_credit *credit, unsigned
 static inline uint16_t rawe_credit_advertise(struct rawe_credit *credit, unsigned lane,
                                              struct rawe_credit_member *member)
 {
-    if (member->version != credit->version) {
+    if (__builtin_expect(member->version != credit->version, 0)) {
         uint16_t frames = rawe_credit_of(credit, lane, member);
         credit->advertised[lane] += (uint32_t)frames - member->advertised;
         member->advertised = frames;
@@ -183,7 +183,7 @@ void rawe_credit_keep(struct rawe_credit *credit, unsigned lane, struct rawe_cre
 #define RAWE_CREDIT_EPOCH_NS 10000000ull
 
 /** Slow path of rawe_credit_advance. */
-void rawe_credit_begin_epoch(struct rawe_credit *credit, uint64_t now_ns);
+__attribute__((cold)) void rawe_credit_begin_epoch(struct rawe_credit *credit, uint64_t now_ns);
 
 /** Advance the time. Returns true if a new epoch began. */
 static inline bool rawe_credit_advance(struct rawe_credit *credit, uint64_t now_ns)

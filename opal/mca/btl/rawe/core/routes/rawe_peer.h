@@ -106,7 +106,7 @@ void rawe_peer_init(struct rawe_peer *peer, struct rawe_engine *engine,
 void rawe_peer_close(struct rawe_peer *peer);
 
 /** Open the connection of a lane; NULL when out of memory. Use rawe_peer_conn. */
-struct rawe_conn *rawe_peer_open(struct rawe_peer *peer, unsigned lane);
+__attribute__((cold)) struct rawe_conn *rawe_peer_open(struct rawe_peer *peer, unsigned lane);
 
 /** Return the connection of a lane, opened if necessary; NULL when out of memory. */
 static inline struct rawe_conn *rawe_peer_conn(struct rawe_peer *peer, unsigned lane)

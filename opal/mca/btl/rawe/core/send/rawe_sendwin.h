@@ -114,7 +114,7 @@ void rawe_txframe_pool_init(struct rawe_txframe_pool *pool, uint32_t copy_max_by
 void rawe_txframe_pool_free(struct rawe_txframe_pool *pool);
 
 /** Slow path of rawe_txframe_pool_trim. */
-void rawe_txframe_pool_check(struct rawe_txframe_pool *pool, uint64_t now_ns);
+__attribute__((cold)) void rawe_txframe_pool_check(struct rawe_txframe_pool *pool, uint64_t now_ns);
 
 /** Free most of the memory that a burst used, a few seconds later. Call this continually. */
 static inline void rawe_txframe_pool_trim(struct rawe_txframe_pool *pool, uint64_t now_ns)
@@ -125,7 +125,7 @@ static inline void rawe_txframe_pool_trim(struct rawe_txframe_pool *pool, uint64
 }
 
 /** Refill a free list. False at the limit or out of memory. Each size gets at least one slab. */
-bool rawe_txframe_pool_grow(struct rawe_txframe_pool *pool, bool large);
+__attribute__((cold)) bool rawe_txframe_pool_grow(struct rawe_txframe_pool *pool, bool large);
 
 /** Take a frame whose buffer holds `payload_bytes` after the headers, or NULL. Set its `number`. */
 static inline struct rawe_txframe *rawe_txframe_take(struct rawe_txframe_pool *pool,
@@ -346,7 +346,7 @@ void rawe_sendwin_sack(struct rawe_sendwin *window, uint32_t acknowledgement, co
                        size_t bitmap_bytes, struct rawe_ack *ack);
 
 /** Note the answer to a tail-loss probe, sent at `sent_ns` after all frames then in flight. */
-void rawe_sendwin_probe_answered(struct rawe_sendwin *window, uint64_t sent_ns, uint64_t now_ns);
+__attribute__((cold)) void rawe_sendwin_probe_answered(struct rawe_sendwin *window, uint64_t sent_ns, uint64_t now_ns);
 
 /** Called for each segment that is found lost, after the frame's state has changed. */
 typedef void rawe_sendwin_lost_fn(void *context, const struct rawe_txframe *frame,
