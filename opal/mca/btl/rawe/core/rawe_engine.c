@@ -405,8 +405,8 @@ static inline void dispatch_frame(struct rawe_engine *engine, const uint8_t *sou
     }
 }
 
-void rawe_engine_receive(struct rawe_engine *engine, const uint8_t *frame, size_t len_bytes,
-                         uint64_t now_ns)
+__attribute__((hot)) void rawe_engine_receive(struct rawe_engine *engine, const uint8_t *frame,
+                                              size_t len_bytes, uint64_t now_ns)
 {
     struct rawe_header header;
     const uint8_t *source_mac = frame + RAWE_MAC_BYTES;
@@ -496,7 +496,7 @@ static void update_credit(struct rawe_engine *engine)
 }
 
 /** Begin a credit epoch if due, even in rounds: no timer may be armed here while a peer waits. */
-static void advance_credit(struct rawe_engine *engine, uint64_t now_ns)
+__attribute__((hot)) static void advance_credit(struct rawe_engine *engine, uint64_t now_ns)
 {
     if (rawe_credit_advance(&engine->pull.credit, now_ns)) {
         update_credit(engine);
@@ -546,7 +546,7 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
     }
 }
 
-void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns)
+__attribute__((hot)) void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns)
 {
     now_ns = rawe_engine_time(engine, now_ns);
     advance_credit(engine, now_ns);

@@ -49,8 +49,8 @@ static uint32_t by_table(uint32_t crc, const uint8_t *bytes, size_t len_bytes)
 }
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, const uint8_t *bytes,
-                                                                 size_t len_bytes)
+__attribute__((hot)) __attribute__((target("sse4.2"))) static uint32_t by_instruction(
+    uint32_t crc, const uint8_t *bytes, size_t len_bytes)
 {
     uint64_t wide = crc;
     for (; len_bytes >= 8; bytes += 8, len_bytes -= 8) {
@@ -132,7 +132,7 @@ FOLDING static uint32_t by_folding(uint32_t crc, const uint8_t *bytes, size_t le
 }
 #endif
 
-uint32_t rawe_crc32c(uint32_t crc, const void *bytes, size_t len_bytes)
+__attribute__((hot)) uint32_t rawe_crc32c(uint32_t crc, const void *bytes, size_t len_bytes)
 {
     crc = ~crc;
 #if defined(__x86_64__)

@@ -106,7 +106,7 @@ static uint64_t next_tick(const struct rawe_timer_wheel *wheel)
     return next;
 }
 
-void rawe_timer_wheel_advance(struct rawe_timer_wheel *wheel, uint64_t now_ns)
+__attribute__((hot)) void rawe_timer_wheel_advance(struct rawe_timer_wheel *wheel, uint64_t now_ns)
 {
     uint64_t last = now_ns >> RAWE_TIMER_TICK_SHIFT, next;
     while (wheel->tick <= last) {

@@ -39,8 +39,8 @@ static inline enum rawe_decode_result decode_type(uint8_t version_type, uint8_t 
                                                                       : RAWE_DECODE_OK;
 }
 
-enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uint8_t *in,
-                                           size_t len_bytes)
+__attribute__((hot)) enum rawe_decode_result rawe_header_decode(struct rawe_header *header,
+                                                                const uint8_t *in, size_t len_bytes)
 {
     if (len_bytes < RAWE_HEADER_BYTES) {
         return RAWE_DECODE_SHORT;
@@ -100,8 +100,9 @@ static bool part_fits(const struct rawe_fragment *fragment)
             fragment->data_bytes <= fragment->total_bytes - fragment->offset);
 }
 
-enum rawe_decode_result rawe_fragment_decode(struct rawe_fragment *fragment, const uint8_t **cursor,
-                                             const uint8_t *end)
+__attribute__((hot)) enum rawe_decode_result rawe_fragment_decode(struct rawe_fragment *fragment,
+                                                                  const uint8_t **cursor,
+                                                                  const uint8_t *end)
 {
     const uint8_t *in = *cursor;
     size_t left = (size_t)(end - in);
@@ -327,12 +328,12 @@ enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *
     return RAWE_DECODE_OK;
 }
 
-void rawe_checksum_encode(uint8_t out[RAWE_CHECKSUM_BYTES], uint32_t crc)
+__attribute__((hot)) void rawe_checksum_encode(uint8_t out[RAWE_CHECKSUM_BYTES], uint32_t crc)
 {
     rawe_put32(out, crc);
 }
 
-uint32_t rawe_checksum_decode(const uint8_t in[RAWE_CHECKSUM_BYTES])
+__attribute__((hot)) uint32_t rawe_checksum_decode(const uint8_t in[RAWE_CHECKSUM_BYTES])
 {
     return get32(in);
 }

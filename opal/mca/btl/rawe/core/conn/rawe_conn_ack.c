@@ -199,8 +199,10 @@ static void react(struct rawe_conn *conn, const struct acknowledgement *acked, u
     }
 }
 
-void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
-                            const uint8_t *sack, size_t sack_bytes, uint64_t now_ns)
+__attribute__((hot)) void rawe_conn_acknowledged(struct rawe_conn *conn,
+                                                 const struct rawe_header *header,
+                                                 const uint8_t *sack, size_t sack_bytes,
+                                                 uint64_t now_ns)
 {
     const struct rawe_sendwin *window = &conn->tx.window;
     if (rawe_sequence_before(header->acknowledgement, window->una)) {

@@ -278,7 +278,7 @@ void rawe_conn_plan_probe(struct rawe_conn *conn, uint64_t now_ns)
     }
 }
 
-void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns)
+__attribute__((hot)) void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns)
 {
     rawe_liveness_wait(&conn->path.liveness, now_ns);
     rawe_conn_plan_probe(conn, now_ns);

@@ -54,9 +54,11 @@ static inline bool *rawe_conn_link_full(const struct rawe_conn *conn)
  * transmitted. The peer's silence starts counting, so that a link which never accepts a frame is
  * noticed.
  */
-__attribute__((cold)) void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
+__attribute__((cold)) void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted,
+                                             uint64_t now_ns);
 /** Note that the link refused a data frame: other connections need not try before the flush. */
-__attribute__((cold)) void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
+__attribute__((cold)) void rawe_conn_refused(struct rawe_conn *conn, bool transmitted,
+                                             uint64_t now_ns);
 /** Add header and checksum to a frame whose payload is in `buffer`. Returns its length. */
 size_t rawe_frame_seal(uint8_t *buffer, const struct rawe_header *header);
 /** Seal a frame and transmit it through `via`'s port. Returns false if the link is full. */

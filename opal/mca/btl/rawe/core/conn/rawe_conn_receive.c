@@ -57,7 +57,7 @@ void rawe_conn_owing_init(struct rawe_engine *engine)
     rawe_timer_init(&engine->owing_timer, owing_expired);
 }
 
-void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
+__attribute__((hot)) void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
 {
     bool owed = conn->rx.window.ack_deadline_ns != 0;
     if (rawe_recvwin_owe(&conn->rx.window, at_once, conn->rx.credit.advertised,
@@ -268,7 +268,8 @@ static void note_bulk(struct rawe_conn *conn, const struct arrival *arrival, uin
 }
 
 /** Accept new frames: update the window, and deliver or place their data. */
-static void accept_frames(struct rawe_conn *conn, const struct arrival *arrival, uint64_t now_ns)
+__attribute__((hot)) static void accept_frames(struct rawe_conn *conn,
+                                               const struct arrival *arrival, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     const struct rawe_fragment *fragment = arrival->fragment;
@@ -342,8 +343,9 @@ static bool check_records(struct arrival *arrival)
 }
 
 /** Receive a DATA or BULK frame. */
-static inline void receive_data_frame(struct rawe_conn *conn, const struct rawe_header *header,
-                                      const uint8_t *payload, uint64_t now_ns)
+__attribute__((hot)) static inline void receive_data_frame(struct rawe_conn *conn,
+                                                           const struct rawe_header *header,
+                                                           const uint8_t *payload, uint64_t now_ns)
 {
     struct rawe_fragment fragment;
     struct arrival arrival = {
@@ -448,8 +450,9 @@ static inline bool accept_header(struct rawe_conn *conn, const struct rawe_heade
     return true;
 }
 
-void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
-                       const uint8_t *payload, uint64_t now_ns)
+__attribute__((hot)) void rawe_conn_receive(struct rawe_conn *conn,
+                                            const struct rawe_header *header,
+                                            const uint8_t *payload, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     if (__builtin_expect(!accept_header(conn, header, now_ns), 0)) {

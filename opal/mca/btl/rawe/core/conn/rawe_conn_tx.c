@@ -70,7 +70,7 @@ void rawe_conn_credit_reset(struct rawe_conn *conn)
  * Request an acknowledgement for each quarter of the window, so that it slides in time, but not
  * while half of it is free. If more is queued, count the whole batch: it may fill a small window.
  */
-void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame)
+__attribute__((hot)) void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
     struct rawe_sendwin *window = &conn->tx.window;
     uint32_t more = conn->tx.queue.first != NULL ? frame->segments - 1u : 0;
@@ -85,8 +85,8 @@ void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame)
     rawe_sendwin_enter(window, frame);
 }
 
-void rawe_conn_finish_frame(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t count,
-                            struct rawe_frame *view)
+__attribute__((hot)) void rawe_conn_finish_frame(struct rawe_conn *conn, struct rawe_txframe *frame,
+                                                 uint32_t count, struct rawe_frame *view)
 {
     uint8_t *buffer = frame->buffer;
     uint32_t buffer_bytes = frame->buffer_bytes;
@@ -212,8 +212,8 @@ void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list, enum
     }
 }
 
-void rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame,
-                       struct rawe_sends *complete)
+__attribute__((hot)) void rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame,
+                                            struct rawe_sends *complete)
 {
     struct rawe_send *send = frame->send;
     rawe_txframe_give(&conn->engine->frames, frame);

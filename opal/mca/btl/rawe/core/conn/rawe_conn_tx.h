@@ -14,7 +14,8 @@
 /** Probe for credit, unless we just did: sends wait for it and nothing is in flight. */
 __attribute__((cold)) void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns);
 /** Slow path of rawe_conn_note_credit. */
-__attribute__((cold)) void rawe_conn_note_no_credit(struct rawe_conn_tx *tx, bool answers, bool refused, uint64_t now_ns);
+__attribute__((cold)) void rawe_conn_note_no_credit(struct rawe_conn_tx *tx, bool answers,
+                                                    bool refused, uint64_t now_ns);
 /** Note the peer's credit. `answers`: a probe; `progress`: it acknowledges something new. */
 static inline void rawe_conn_note_credit(struct rawe_conn_tx *tx, uint32_t credit, bool answers,
                                          bool refused, bool progress, uint64_t now_ns)

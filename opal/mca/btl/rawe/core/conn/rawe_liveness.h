@@ -200,6 +200,7 @@ void rawe_liveness_probe_sent(struct rawe_liveness *liveness, uint64_t now_ns);
 bool rawe_liveness_asked(struct rawe_liveness *liveness, uint64_t now_ns);
 
 /** Return when the answered probe (number untrusted) was sent, or 0. Forgets probes up to it. */
-__attribute__((cold)) uint64_t rawe_liveness_probe_answered(struct rawe_liveness *liveness, uint32_t number);
+__attribute__((cold)) uint64_t rawe_liveness_probe_answered(struct rawe_liveness *liveness,
+                                                            uint32_t number);
 
 #endif

@@ -21,7 +21,8 @@ void rawe_recvwin_reset(struct rawe_recvwin *window, uint32_t first_sequence)
     *window = (struct rawe_recvwin){.next = first_sequence};
 }
 
-enum rawe_recvwin_verdict rawe_recvwin_check(const struct rawe_recvwin *window, uint32_t sequence)
+__attribute__((hot)) enum rawe_recvwin_verdict rawe_recvwin_check(const struct rawe_recvwin *window,
+                                                                  uint32_t sequence)
 {
     uint32_t ahead = sequence - window->next;
     if (ahead < RAWE_WINDOW_FRAMES_MAX) {

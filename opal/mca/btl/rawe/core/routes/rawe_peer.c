@@ -251,8 +251,9 @@ static inline bool joins_streak(struct rawe_peer *peer, const struct rawe_conn *
            poor_joins_streak(peer, express);
 }
 
-enum rawe_status rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const void *first,
-                                     size_t first_bytes, const void *second, size_t second_bytes)
+__attribute__((hot)) enum rawe_status rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag,
+                                                          const void *first, size_t first_bytes,
+                                                          const void *second, size_t second_bytes)
 {
     struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_EXPRESS);
     size_t total_bytes = first_bytes + second_bytes;

@@ -112,7 +112,8 @@ static inline void rawe_cc_sent(struct rawe_cc *cc, uint32_t in_flight, uint64_t
 #define RAWE_CC_UNUSED_NS 10000000ull
 
 /** Slow path of rawe_cc_validate. */
-__attribute__((cold)) void rawe_cc_forget(struct rawe_cc *cc, const struct rawe_rtt *rtt, uint64_t now_ns);
+__attribute__((cold)) void rawe_cc_forget(struct rawe_cc *cc, const struct rawe_rtt *rtt,
+                                          uint64_t now_ns);
 
 /** Before frames are transmitted, forget the window if it was unused for too long. */
 static inline void rawe_cc_validate(struct rawe_cc *cc, const struct rawe_rtt *rtt,

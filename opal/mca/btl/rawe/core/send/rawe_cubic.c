@@ -42,7 +42,7 @@ static void end_growth_round(struct rawe_cc *cc)
     rawe_cc_set_window(cc, target > cc->window ? (uint32_t)target : cc->window + 1);
 }
 
-static void cubic_acknowledged(struct rawe_cc *cc, const struct rawe_ack *ack)
+__attribute__((hot)) static void cubic_acknowledged(struct rawe_cc *cc, const struct rawe_ack *ack)
 {
     struct rawe_cubic *cubic = &cc->state.cubic;
     if (!ack->limited || cc->window >= cc->most) {

@@ -8,7 +8,7 @@ void rawe_rtt_init(struct rawe_rtt *rtt)
     rtt->minimum_ns = UINT64_MAX;
 }
 
-void rawe_rtt_sample(struct rawe_rtt *rtt, uint64_t sample_ns)
+__attribute__((hot)) void rawe_rtt_sample(struct rawe_rtt *rtt, uint64_t sample_ns)
 {
     if (sample_ns == 0) {
         sample_ns = 1;

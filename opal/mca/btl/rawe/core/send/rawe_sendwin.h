@@ -346,7 +346,8 @@ void rawe_sendwin_sack(struct rawe_sendwin *window, uint32_t acknowledgement, co
                        size_t bitmap_bytes, struct rawe_ack *ack);
 
 /** Note the answer to a tail-loss probe, sent at `sent_ns` after all frames then in flight. */
-__attribute__((cold)) void rawe_sendwin_probe_answered(struct rawe_sendwin *window, uint64_t sent_ns, uint64_t now_ns);
+__attribute__((cold)) void rawe_sendwin_probe_answered(struct rawe_sendwin *window,
+                                                       uint64_t sent_ns, uint64_t now_ns);
 
 /** Called for each segment that is found lost, after the frame's state has changed. */
 typedef void rawe_sendwin_lost_fn(void *context, const struct rawe_txframe *frame,
