@@ -37,6 +37,8 @@ AC_DEFUN([RAWE_COMPILER_FLAGS], [
                   -Wpointer-arith -Wvla -Wundef -Wimplicit-fallthrough
                   -fvisibility=hidden -fno-common -pthread],
                  [RAWE_TRY_CFLAG([RAWE_CFLAGS], rawe_flag)])
+    # Pairs of counters added as vectors need constants in further cache lines, and gain nothing.
+    RAWE_TRY_CFLAG([RAWE_CFLAGS], [-fno-tree-slp-vectorize])
     # Open MPI's lists compare and swap 16 bytes at a time; x86-64 needs to be told that it can.
     RAWE_TRY_CFLAG([RAWE_CFLAGS], [-mcx16])
     AS_IF([test "$enable_werror" != no], [RAWE_CFLAGS="$RAWE_CFLAGS -Werror"])

@@ -472,7 +472,7 @@ static inline bool may_enter(enum rawe_blocked_by blocked)
 
 /** Transmit the newest frame, the only one to send. False: it waits for the next flush. */
 __attribute__((hot)) static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame,
-                           enum rawe_blocked_by blocked, uint64_t now_ns)
+                                                enum rawe_blocked_by blocked, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->path.via;
     struct rawe_frame view;
@@ -558,8 +558,9 @@ static inline bool hold_or_transmit(struct rawe_conn *conn, struct rawe_txframe 
     return false;
 }
 
-__attribute__((hot)) enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const void *first,
-                                     size_t first_bytes, const void *second, size_t second_bytes)
+__attribute__((hot)) enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag,
+                                                          const void *first, size_t first_bytes,
+                                                          const void *second, size_t second_bytes)
 {
     struct rawe_engine *engine = conn->engine;
     size_t data_bytes = first_bytes + second_bytes;
