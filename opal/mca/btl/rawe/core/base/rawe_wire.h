@@ -253,6 +253,9 @@ static inline size_t rawe_fragment_header_bytes(uint8_t kind)
         [RAWE_FRAGMENT_REPLY] = RAWE_FRAGMENT_PUT_BYTES,
         [RAWE_FRAGMENT_CONTROL] = RAWE_FRAGMENT_PUT_BYTES,
     };
+    if (__builtin_expect(kind == RAWE_FRAGMENT_MESSAGE, 1)) {
+        return RAWE_FRAGMENT_MESSAGE_BYTES; /* without a miss for the table */
+    }
     return kind < sizeof(bytes) ? bytes[kind] : 0;
 }
 

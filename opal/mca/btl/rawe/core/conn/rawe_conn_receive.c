@@ -459,8 +459,11 @@ __attribute__((hot)) void rawe_conn_receive(struct rawe_conn *conn,
         rawe_conn_answer_failed(conn, header, payload);
         return;
     }
+    if (__builtin_expect(header->type == RAWE_FRAME_DATA, 1)) {
+        receive_data_frame(conn, header, payload, now_ns); /* without the switch's table */
+        return;
+    }
     switch (header->type) {
-    case RAWE_FRAME_DATA:
     case RAWE_FRAME_BULK:
         receive_data_frame(conn, header, payload, now_ns);
         break;
