@@ -3,9 +3,12 @@
 
 import math
 import re
+import subprocess
+import tempfile
 from pathlib import Path
 from typing import ClassVar
 
+from benchlib import BenchError
 from benchlib.cli import list_of
 from benchlib.driver import (
     HOSTS_MOST,
@@ -430,6 +433,139 @@ class Abinit(Application):
         )  # fmt: skip
 
 
+# Without coupling to a bath and without removal of the centre of mass's motion, no sum over the
+# ranks acts on the atoms: their paths are the same with any transport.
+GROMACS_INPUT = """\
+integrator = md
+dt = 0.002
+comm-mode = none
+nstlog = 100
+nstenergy = 100
+coulombtype = PME
+gen-vel = yes
+gen-temp = 300
+gen-seed = 1
+ld-seed = 1
+"""
+GROMACS_TOPOLOGY = """\
+#include "oplsaa.ff/forcefield.itp"
+#include "oplsaa.ff/spce.itp"
+[ system ]
+water
+[ molecules ]
+"""
+# Two of the boxes of water that come with GROMACS, in each direction. gmx solvate adds the number
+# of molecules to the topology. grompp would stop at its warning about the centre of mass.
+GROMACS_TOOLS = (
+    "gmx solvate -cs spc216.gro -box 3.72412 -p topol.top -o water.gro",
+    "gmx grompp -f water.mdp -p topol.top -c water.gro -o water.tpr -maxwarn 1",
+)
+GROMACS_LOG = "md.log"
+# Names and values, in columns of 15 characters.
+GROMACS_STEP = re.compile(
+    r"^ +Step +Time\n +(\d+) .*?Energies \(kJ/mol\)\n(.*?)\n\n", re.MULTILINE | re.DOTALL
+)
+GROMACS_RANKS = re.compile(r"^On (\d+) MPI rank", re.MULTILINE)
+GROMACS_SPEED = re.compile(r"^Performance: +(\S+)", re.MULTILINE)
+# Rows of the accounting: name, ranks, threads, calls, seconds, cycles, share.
+GROMACS_COMM = re.compile(
+    r"^ (?:.*Comm\.|DD comm\. load|PME redist\.).*?(?: +\d+){3} +(\S+) +\S+ +\S+$", re.MULTILINE
+)
+GROMACS_TOTAL = re.compile(r"^ Total +(\S+) +\S+ +100\.0$", re.MULTILINE)
+GROMACS_DRIFT_MAX = 0.001  # relative drift of the total energy: five times the integrator's own
+GROMACS_TEMPERATURE = (270, 340)  # K; on average 308, standard deviation 4
+
+
+def gromacs_energies(log):
+    """Return [(step, {name: value})] of a log."""
+    found = []
+    for step, text in GROMACS_STEP.findall(log):
+        lines = text.splitlines()
+        found.append((int(step), {}))
+        for names, values in zip(lines[::2], lines[1::2]):
+            for at, value in enumerate(values.split()):
+                found[-1][1][names[15 * at : 15 * at + 15].strip()] = float(value)
+    return found
+
+
+class Gromacs(Application):
+    """GROMACS: a box of water with long-range electrostatics (PME)."""
+
+    name = "gromacs"
+    title = "GROMACS"
+    program = "gmx_mpi"
+    package = "gromacs"
+    keeps = (GROMACS_LOG,)
+    metrics = (
+        Metric("ns_day", "simulated time", "ns/day", True),
+        Metric("comm_s", "time in communication, average of the ranks", "s", False),
+        Metric("comm_percent", "share of communication", "%", False),
+    )
+    sizes: ClassVar = {"quick": 200, "full": 2000}  # steps
+    checked = (
+        "all steps, temperature of the water, total energy kept; energies and pressure at the end "
+        "the same in all runs"
+    )
+
+    def find(self, folder, case):
+        program, target = super().find(folder, case), folder / "water.tpr"
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as name:
+            directory = Path(name)
+            (directory / "water.mdp").write_text(GROMACS_INPUT, encoding="ascii")
+            (directory / "topol.top").write_text(GROMACS_TOPOLOGY, encoding="ascii")
+            for tool in GROMACS_TOOLS:
+                done = subprocess.run(
+                    tool.split(), cwd=name, capture_output=True, text=True, check=False
+                )
+                if done.returncode != 0:
+                    raise BenchError(f"{tool} failed:\n{done.stderr.strip()}")
+            (directory / target.name).replace(target)
+        return program, str(target.resolve())
+
+    def commands(self, found, case):
+        program, box = found
+        # Nothing that depends on measured times: no load balancing, no tuning of PME.
+        options = "-pin off -npme 0 -dlb no -notunepme -reprod -noconfout -g"
+        steps = str(self.sizes[case.size])
+        return [[program, "mdrun", "-s", box, "-nsteps", steps, *options.split(), GROMACS_LOG]]
+
+    def read(self, output, files, case):
+        log = files.get(GROMACS_LOG, "")
+        rows, steps = gromacs_energies(log), self.sizes[case.size]
+        ranks, speed, total = (
+            one.search(log) for one in (GROMACS_RANKS, GROMACS_SPEED, GROMACS_TOTAL)
+        )
+        if not rows or ranks is None or speed is None or total is None:
+            raise incomplete("energies, accounting and performance", log or output)
+        first, (last_step, last) = rows[0][1], rows[-1]
+        drift = abs(last["Total Energy"] / first["Total Energy"] - 1.0)
+        low, high = GROMACS_TEMPERATURE
+        comm = sum(float(seconds) for seconds in GROMACS_COMM.findall(log))
+        return Result(
+            {
+                "ns_day": float(speed.group(1)),
+                "comm_s": comm,
+                "comm_percent": 100.0 * comm / float(total.group(1)),
+            },
+            [
+                Check("end", "Finished mdrun" in log, "not finished"),
+                Check("processes", ranks.group(1) == str(case.ranks), ranks.group(1)),
+                Check("steps", last_step == steps, f"last line of step {last_step}"),
+                Check(
+                    "temperature", all(low < row["Temperature"] < high for _, row in rows),
+                    f"{last['Temperature']} K at the end",
+                ),
+                Check("total energy kept", drift < GROMACS_DRIFT_MAX, f"changed by {drift:.2%}"),
+            ],
+            {
+                "potential energy": last["Potential"],
+                "total energy": last["Total Energy"],
+                "pressure": last["Pressure (bar)"],
+            },
+        )  # fmt: skip
+
+
 SOURCES = Path(__file__).resolve().parents[2] / "kernels"
 
 
@@ -498,7 +634,18 @@ class Cannon(Kernel):
         return f"{rows} rows are no multiple of {edge}" if rows % edge else None
 
 
-PROGRAMS = {one.name: one for one in (Netpipe(), Hpcc(), Lammps(), Abinit(), Bitonic(), Cannon())}
+PROGRAMS = {
+    one.name: one
+    for one in (
+        Netpipe(),
+        Hpcc(),
+        Lammps(),
+        Abinit(),
+        Gromacs(),
+        Bitonic(),
+        Cannon(),
+    )
+}
 # LAMMPS on one rank uses no network: it is the base of the scaling, and tcp and rawe differ there
 # only by noise.
 RANKS = {
@@ -506,6 +653,7 @@ RANKS = {
     "hpcc": {"full": (2, 4), "quick": (2,)},
     "lammps": {"full": (1, 2, 4), "quick": (1, 2, 4)},
     "abinit": {"full": (2, 4), "quick": (2,)},
+    "gromacs": {"full": (2, 4), "quick": (2,)},
     "bitonic": {"full": (2, 4), "quick": (4,)},
     "cannon": {"full": (4,), "quick": (4,)},
 }

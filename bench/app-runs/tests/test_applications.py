@@ -71,6 +71,7 @@ VALUES = {
     },
     "lammps": {"step_ms": 1.836615, "loop_s": 0.734646, "comm_s": 0.249, "comm_percent": 33.89},
     "abinit": {"scf_ms": 1420 / 6, "wall_s": 2.4},
+    "gromacs": {"ns_day": 9.07, "comm_s": 1.482, "comm_percent": 148.2 / 3.829},
     "bitonic": {"rate": 5.658, "seconds": 0.579158, "mpi_percent": 73.18},
     "cannon": {"rate": 4339.238, "seconds": 0.318581, "mpi_percent": 87.72},
 }
@@ -79,9 +80,8 @@ VALUES = {
 def read(app, text):
     """Return the Result of an application's output."""
     case = Case(app, "quick", READ_RANKS.get(app, 2), 2)
-    if app == "hpcc":
-        return PROGRAMS[app].read("", {applications.HPCC_OUTPUT: text}, case)
-    return PROGRAMS[app].read(text, {}, case)
+    files = dict.fromkeys(PROGRAMS[app].keeps, text)
+    return PROGRAMS[app].read("" if files else text, files, case)
 
 
 @pytest.mark.parametrize("app", PROGRAMS)
@@ -99,6 +99,11 @@ def test_read__what_has_to_be_the_same_in_all_runs(sample_output):
         "pressure": 0.410787,
     }
     assert read("abinit", sample_output("abinit.txt")).steady == {"energy": -35.470076502614}
+    assert read("gromacs", sample_output("gromacs.txt")).steady == {
+        "potential energy": -77507.8,
+        "total energy": -64417.8,
+        "pressure": 110.045,
+    }
 
 
 @pytest.mark.parametrize(
@@ -126,6 +131,13 @@ def test_read__what_has_to_be_the_same_in_all_runs(sample_output):
         ("abinit", "Calculation completed.", "", "end"),
         ("abinit", "mpi_procs: 2", "mpi_procs: 1", "processes"),
         ("abinit", r"(ETOT +\d+ +)-", r"\1", "total energy"),
+        ("gromacs", "Finished mdrun", "", "end"),
+        ("gromacs", "On 2 MPI ranks", "On 1 MPI rank", "processes"),
+        ("gromacs", r"\n( +)200( +0\.4)", r"\n\g<1>150\2", "steps"),
+        ("gromacs", r"(Total Energy.*\n +)-6\.44178", r"\1-6.45178", "total energy"),
+        ("gromacs", r"(Total Energy.*\n +)-6\.44178e\+04", r"\1        nan", "total energy"),
+        ("gromacs", r"3\.06985e\+02", "3.46985e+02", "temperature"),
+        ("gromacs", r"3\.06985e\+02", "        nan", "temperature"),
         ("bitonic", "= +SUCCESSFUL", "= UNSUCCESSFUL", "UNSUCCESSFUL"),
         ("cannon", "= +SUCCESSFUL", "= UNSUCCESSFUL", "UNSUCCESSFUL"),
         ("cannon", r"(Total processes += +)4", r"\g<1>1", "processes"),
@@ -168,6 +180,33 @@ def test_prepare__writes_an_input_for_the_case(tmp_path):
     assert "npband 4" in (tmp_path / "si.abi").read_text()
 
 
+def put_gmx(directory, monkeypatch, body):
+    """Put a gmx and a gmx_mpi on PATH that only run `body`, in place of GROMACS."""
+    for name in ("gmx", "gmx_mpi"):
+        (directory / name).write_text(f"#!/bin/sh\n{body}\n")
+        (directory / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(directory), prepend=":")
+
+
+def test_gromacs__makes_the_input_before_the_runs(tmp_path, monkeypatch):
+    put_gmx(tmp_path, monkeypatch, 'echo "$1" >> topol.top; cat water.mdp topol.top > water.tpr')
+    case = Case("gromacs", "quick", 2, 2)
+    found = PROGRAMS["gromacs"].find(tmp_path / "programs", case)
+    made = tmp_path / "programs" / "water.tpr"
+    assert [path.name for path in made.parent.iterdir()] == [made.name]
+    assert made.read_text().endswith("[ molecules ]\nsolvate\ngrompp\n")
+    assert PROGRAMS["gromacs"].commands(found, case)[0][:6] == [
+        str(tmp_path / "gmx_mpi"),
+        *("mdrun", "-s", str(made), "-nsteps", "200"),
+    ]
+
+
+def test_gromacs__tells_why_the_input_cannot_be_made(tmp_path, monkeypatch):
+    put_gmx(tmp_path, monkeypatch, "echo no such box >&2; exit 1")
+    with pytest.raises(BenchError, match="(?s)gmx solvate .* failed:.*no such box"):
+        PROGRAMS["gromacs"].find(tmp_path / "programs", Case("gromacs", "quick", 2, 2))
+
+
 @pytest.mark.parametrize(
     ("app", "good", "bad"),
     [
@@ -175,6 +214,7 @@ def test_prepare__writes_an_input_for_the_case(tmp_path):
         ("hpcc", (2, 3, 4), (1,)),
         ("lammps", (1, 2, 3), (0,)),
         ("abinit", (1, 2, 4, 8, 16), (0, 3, 32)),
+        ("gromacs", (1, 2, 4), (0,)),
         ("bitonic", (1, 2, 4, 8), (0, 3, 6)),
         ("cannon", (1, 4, 9, 16), (0, 2, 8, 49)),
     ],

@@ -80,7 +80,13 @@ LOSS = tuple(
     )
     for percent in (0, 1, 5)
 )
-NAMES = {"lammps": "LAMMPS", "abinit": "ABINIT", "hpcc": "HPL", "netpipe": "NetPIPE"}
+NAMES = {
+    "lammps": "LAMMPS",
+    "abinit": "ABINIT",
+    "gromacs": "GROMACS",
+    "hpcc": "HPL",
+    "netpipe": "NetPIPE",
+}
 ALSO = {"abinit": {"mpirun_s": "whole run"}}  # program -> further metrics with their names
 STREAM, COLD = TITLES["Uniband"], TITLES["UnibandCold"]
 # The README's rows: MTU in bytes, or None for programs, and the titles.
