@@ -376,7 +376,7 @@ CONVERGED = re.compile(r"At SCF step\s+(\d+), etot is converged")
 TIME = re.compile(r"^ *Proc\. +0 individual time \(sec\): cpu= *\S+ +wall= *(\S+)", re.MULTILINE)
 STEP = re.compile(r"^\{SCF_istep: \d+ , .*wall_time: ' *(\S+) \[s\]", re.MULTILINE)
 SUMMARY = re.compile(r"^--- !FinalSummary\n(.*?)^\.\.\.", re.MULTILINE | re.DOTALL)
-ENERGY_MAX = 0.0  # Ha: the atoms are bound
+ENERGY_MAX = 0.0  # the atoms are bound
 
 
 class Abinit(Application):
@@ -566,6 +566,93 @@ class Gromacs(Application):
         )  # fmt: skip
 
 
+# The crystal of ABINIT_INPUT. pw.x divides planes of the grid among the ranks: each FFT transposes
+# between a division by planes and one by columns (MPI_Alltoall).
+ESPRESSO_INPUT = """\
+&control
+  calculation = 'scf'
+  pseudo_dir = '/usr/share/espresso/pseudo'
+  outdir = './'
+  disk_io = 'none'
+/
+&system
+  ibrav = 1, celldm(1) = 10.217, nat = 8, ntyp = 1, ecutwfc = {cutoff}
+/
+&electrons
+  conv_thr = 1.0d-10
+/
+ATOMIC_SPECIES
+  Si 28.086 Si.pz-vbc.UPF
+ATOMIC_POSITIONS crystal
+  Si 0.00 0.00 0.00
+  Si 0.00 0.50 0.50
+  Si 0.50 0.00 0.50
+  Si 0.50 0.50 0.00
+  Si 0.25 0.25 0.25
+  Si 0.25 0.75 0.75
+  Si 0.75 0.25 0.75
+  Si 0.75 0.75 0.25
+K_POINTS tpiba
+  1
+  0.25 0.25 0.25 1.0
+"""
+# "electrons    :   1m 2.71s CPU   1m13.71s WALL (       1 calls)"
+ESPRESSO_TIME = re.compile(
+    r"^ +(electrons|fft_scatt_yz|PWSCF) +:.*CPU +(?:(\d+)m *)?(\S+)s WALL", re.MULTILINE
+)
+ESPRESSO_ENERGY = re.compile(r"^! +total energy += +(\S+) Ry", re.MULTILINE)
+ESPRESSO_RANKS = re.compile(r"^ +Parallel version \(MPI\), running on +(\d+) proc", re.MULTILINE)
+
+
+class Espresso(Application):
+    """Quantum ESPRESSO: the ground state of a silicon crystal, its grid divided among the ranks."""
+
+    name = "espresso"
+    title = "Quantum ESPRESSO"
+    program = "pw.x"
+    package = "quantum-espresso and quantum-espresso-data"
+    metrics = (
+        Metric("wall_s", "time of the calculation", "s", False),
+        Metric("scf_s", "time to self-consistency", "s", False),
+        Metric("transpose_s", "time of the FFTs' transpositions, rank 0", "s", False),
+    )
+    sizes: ClassVar = {"quick": 20.0, "full": 40.0}  # energy cutoff of the plane waves, Ry
+    steady_tolerance = 1e-7
+    checked = "self-consistency reached; total energy the same in all runs"
+
+    def prepare(self, directory, case):
+        text = ESPRESSO_INPUT.format(cutoff=self.sizes[case.size])
+        (directory / "si.in").write_text(text, encoding="ascii")
+
+    def commands(self, found, case):
+        return [[found, "-in", "si.in"]]
+
+    def read(self, output, files, case):
+        times = {
+            name: 60.0 * int(minutes or 0) + float(seconds)
+            for name, minutes, seconds in ESPRESSO_TIME.findall(output)
+        }
+        ranks, energy = ESPRESSO_RANKS.search(output), ESPRESSO_ENERGY.search(output)
+        if not {"PWSCF", "electrons"} <= times.keys() or ranks is None or energy is None:
+            raise incomplete("energy, times and number of processors", output)
+        ranks, energy = ranks.group(1), float(energy.group(1))
+        reached = "convergence has been achieved" in output
+        return Result(
+            {
+                "wall_s": times["PWSCF"],
+                "scf_s": times["electrons"],
+                "transpose_s": times.get("fft_scatt_yz", 0.0),  # one rank has no such line
+            },
+            [
+                Check("end", "JOB DONE." in output, "not completed"),
+                Check("processes", ranks == str(case.ranks), ranks),
+                Check("self-consistency", reached, "not reached"),
+                Check("total energy", energy < ENERGY_MAX, f"{energy} Ry"),
+            ],
+            {"energy": energy},
+        )
+
+
 SOURCES = Path(__file__).resolve().parents[2] / "kernels"
 
 
@@ -642,6 +729,7 @@ PROGRAMS = {
         Lammps(),
         Abinit(),
         Gromacs(),
+        Espresso(),
         Bitonic(),
         Cannon(),
     )
@@ -654,6 +742,7 @@ RANKS = {
     "lammps": {"full": (1, 2, 4), "quick": (1, 2, 4)},
     "abinit": {"full": (2, 4), "quick": (2,)},
     "gromacs": {"full": (2, 4), "quick": (2,)},
+    "espresso": {"full": (2, 4), "quick": (2,)},
     "bitonic": {"full": (2, 4), "quick": (4,)},
     "cannon": {"full": (4,), "quick": (4,)},
 }

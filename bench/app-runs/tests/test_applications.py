@@ -72,6 +72,7 @@ VALUES = {
     "lammps": {"step_ms": 1.836615, "loop_s": 0.734646, "comm_s": 0.249, "comm_percent": 33.89},
     "abinit": {"scf_ms": 1420 / 6, "wall_s": 2.4},
     "gromacs": {"ns_day": 9.07, "comm_s": 1.482, "comm_percent": 148.2 / 3.829},
+    "espresso": {"wall_s": 1.03, "scf_s": 0.77, "transpose_s": 0.36},
     "bitonic": {"rate": 5.658, "seconds": 0.579158, "mpi_percent": 73.18},
     "cannon": {"rate": 4339.238, "seconds": 0.318581, "mpi_percent": 87.72},
 }
@@ -104,6 +105,19 @@ def test_read__what_has_to_be_the_same_in_all_runs(sample_output):
         "total energy": -64417.8,
         "pressure": 110.045,
     }
+    assert read("espresso", sample_output("espresso.txt")).steady == {"energy": -63.34171726}
+
+
+def test_espresso__reads_minutes(sample_output):
+    text = sample_output("espresso.txt")
+    text = text.replace("     0.44s CPU      1.03s WALL", "  1m 2.25s CPU   2m13.50s WALL")
+    text = text.replace("     0.08s CPU      0.36s WALL", "  1m 1.00s CPU   1m 3.25s WALL")
+    assert read("espresso", text).metrics == {"wall_s": 133.5, "scf_s": 0.77, "transpose_s": 63.25}
+
+
+def test_espresso__one_rank_transposes_nothing(sample_output):
+    text = re.sub(r" Parallel routines\n(.*\n){2}", "", sample_output("espresso.txt"))
+    assert read("espresso", text).metrics == {"wall_s": 1.03, "scf_s": 0.77, "transpose_s": 0.0}
 
 
 @pytest.mark.parametrize(
@@ -138,6 +152,10 @@ def test_read__what_has_to_be_the_same_in_all_runs(sample_output):
         ("gromacs", r"(Total Energy.*\n +)-6\.44178e\+04", r"\1        nan", "total energy"),
         ("gromacs", r"3\.06985e\+02", "3.46985e+02", "temperature"),
         ("gromacs", r"3\.06985e\+02", "        nan", "temperature"),
+        ("espresso", "convergence has been", "convergence NOT", "self-consistency"),
+        ("espresso", r"JOB DONE\.", "", "end"),
+        ("espresso", "on     2 processors", "on     1 processors", "processes"),
+        ("espresso", r"(! +total energy += +)-", r"\1", "total energy"),
         ("bitonic", "= +SUCCESSFUL", "= UNSUCCESSFUL", "UNSUCCESSFUL"),
         ("cannon", "= +SUCCESSFUL", "= UNSUCCESSFUL", "UNSUCCESSFUL"),
         ("cannon", r"(Total processes += +)4", r"\g<1>1", "processes"),
@@ -178,6 +196,7 @@ def test_prepare__writes_an_input_for_the_case(tmp_path):
     assert re.search(r"^2 +Ps\n2 +Qs$", text, re.MULTILINE)
     assert "block 0 16 0 16 0 16" in (tmp_path / "in.melt").read_text()
     assert "npband 4" in (tmp_path / "si.abi").read_text()
+    assert "ecutwfc = 40.0\n" in (tmp_path / "si.in").read_text()
 
 
 def put_gmx(directory, monkeypatch, body):
@@ -215,6 +234,7 @@ def test_gromacs__tells_why_the_input_cannot_be_made(tmp_path, monkeypatch):
         ("lammps", (1, 2, 3), (0,)),
         ("abinit", (1, 2, 4, 8, 16), (0, 3, 32)),
         ("gromacs", (1, 2, 4), (0,)),
+        ("espresso", (1, 2, 3), (0,)),
         ("bitonic", (1, 2, 4, 8), (0, 3, 6)),
         ("cannon", (1, 4, 9, 16), (0, 2, 8, 49)),
     ],

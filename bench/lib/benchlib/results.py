@@ -84,6 +84,7 @@ NAMES = {
     "lammps": "LAMMPS",
     "abinit": "ABINIT",
     "gromacs": "GROMACS",
+    "espresso": "Quantum ESPRESSO",
     "hpcc": "HPL",
     "netpipe": "NetPIPE",
 }
