@@ -273,6 +273,7 @@ TEST(rawe_interface_list__tells_loopback)
         assert_true(interfaces[i].index > 0);
         assert_true(interfaces[i].name[0] != '\0');
         assert_true(interfaces[i].mtu_bytes > 0);
+        assert_true(!interfaces[i].loopback || interfaces[i].mtu_bytes <= 16384);
         assert_true(interfaces[i].enabled || !interfaces[i].carrier);
         assert_true(!interfaces[i].up || (interfaces[i].enabled && interfaces[i].carrier));
         loopbacks += interfaces[i].loopback;

@@ -14,19 +14,19 @@
 /** Return the memory of all modules' rings: each has its own, two for bulk and the responder's. */
 static uint64_t all_rings(uint64_t ring_bytes, unsigned processes, unsigned links)
 {
-    return (ring_bytes + ring_bytes / 4 * 2 + RAWE_RING_RESPONDER_BYTES) * processes * links;
+    return (ring_bytes + ring_bytes / 2 * 3 + RAWE_RING_RESPONDER_BYTES) * processes * links;
 }
 
 TEST(share__few_processes_get_all_that_helps)
 {
-    assert_int_equal(rawe_ring_share(16 * GIB, 1, 2, 2), 16 * MIB);
-    assert_int_equal(rawe_ring_share(256 * GIB, 8, 8, 3), 16 * MIB);
+    assert_int_equal(rawe_ring_share(16 * GIB, 1, 2, 2), 4 * MIB);
+    assert_int_equal(rawe_ring_share(256 * GIB, 8, 8, 3), 4 * MIB);
 }
 
 TEST(share__many_processes_share_a_link)
 {
-    assert_int_equal(rawe_ring_share(256 * GIB, 16, 32, 3), 8 * MIB);
-    assert_int_equal(rawe_ring_share(256 * GIB, 64, 128, 3), 2 * MIB);
+    assert_int_equal(rawe_ring_share(256 * GIB, 16, 32, 3), 2 * MIB);
+    assert_int_equal(rawe_ring_share(256 * GIB, 64, 128, 3), 1 * MIB);
 }
 
 TEST(share__each_idle_peer_has_a_part)

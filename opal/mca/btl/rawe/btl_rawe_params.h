@@ -23,7 +23,7 @@
       "Priority (SO_PRIORITY) of all frames that are sent: queueing disciplines go by it, and "   \
       "the egress-qos-map of a VLAN interface makes it the priority code point of the tag")       \
     X(ring_bytes, 0, 0, 1 << 30, "bytes",                                                         \
-      ", 0: 16 MiB; with more than 8 ranks on the host 128 MiB by their number, or 8 KiB for "    \
+      ", 0: 4 MiB; with more than 8 ranks on the host 32 MiB by their number, or 8 KiB for "      \
       "each rank of the job where that is more; less where all would exceed 5 % of its memory",   \
       4,                                                                                          \
       "Memory of the receive ring of each interface and process")                                 \

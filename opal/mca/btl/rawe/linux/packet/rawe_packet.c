@@ -24,8 +24,8 @@
 /** Receive buffer requested for a bulk port. */
 #define QUEUE_BYTES (8 << 20)
 
-/** The bulk port's ring has the express port's size, divided by this. */
-#define BULK_RING_DIVISOR 4u
+/** The bulk port's ring has the express port's size, divided by this; the middle port's the same. */
+#define BULK_RING_DIVISOR 2u
 
 /** Batch packets of up to this length after the Ethernet header fit the bulk ring's slots. */
 #define BULK_SLOT_BYTES_MAX (RAWE_FILTER_MIDDLE_MIN - 1 - RAWE_ETH_HEADER_BYTES)
@@ -179,7 +179,7 @@ static int open_ring(struct rawe_ring *ring, const struct rawe_port_config *conf
     }
     if (rawe_port_use_is_bulk(config->use)) {
         slot_bytes += (uint32_t)sizeof(struct virtio_net_hdr);
-        ring_bytes /= BULK_RING_DIVISOR;
+        ring_bytes /= config->use == RAWE_PORT_BULK ? BULK_RING_DIVISOR : 1;
     }
     return rawe_packet_open_socket(ring, config, slot_bytes, ring_bytes, error);
 }

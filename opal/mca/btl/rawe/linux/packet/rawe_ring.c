@@ -16,10 +16,15 @@
 /** The rings of all processes may take up to 1/MEMORY_DIVISOR of a host's memory. */
 #define MEMORY_DIVISOR 20u
 
-/** Limits of a link's ring, and of the rings of all processes that share the link. */
+/** Limits of a link's ring. */
 #define SHARE_BYTES_MAX (16u << 20)
 #define SHARE_BYTES_MIN (256u << 10)
-#define HOST_BYTES_MAX (8u * SHARE_BYTES_MAX)
+
+/** Size of a link's ring unless the job has many ranks: at MTU 1500, full windows of 4 senders. */
+#define USUAL_BYTES (4u << 20)
+
+/** Limit of the rings of all processes that share a link. */
+#define HOST_BYTES_MAX (8u * USUAL_BYTES)
 
 /** Idle peers share a quarter of the slots (core/pull/rawe_credit.h): four of MTU 1500. */
 #define RANK_BYTES (8u << 10)
@@ -66,9 +71,10 @@ size_t rawe_ring_share(uint64_t memory_bytes, unsigned processes, unsigned ranks
     const uint64_t share_bytes = memory_bytes / MEMORY_DIVISOR / processes / links;
     const uint64_t rings_bytes =
         share_bytes > RAWE_RING_RESPONDER_BYTES ? share_bytes - RAWE_RING_RESPONDER_BYTES : 0;
-    /* The two rings for batches each take a quarter of the link's ring size. */
-    const uint64_t affordable = rings_bytes / 6 * 4;
-    const uint64_t useful = MAX(HOST_BYTES_MAX / processes, (uint64_t)ranks * RANK_BYTES);
+    /* The two rings for batches take one and a half times the size of the link's. */
+    const uint64_t affordable = rings_bytes / 5 * 2;
+    const uint64_t useful =
+        MAX(MIN(HOST_BYTES_MAX / processes, USUAL_BYTES), (uint64_t)ranks * RANK_BYTES);
 
     return (size_t)MAX(MIN(MIN(affordable, useful), SHARE_BYTES_MAX), SHARE_BYTES_MIN);
 }

@@ -43,11 +43,12 @@ struct rawe_ring_geometry rawe_ring_divide(uint32_t mtu_bytes, size_t ring_bytes
 #define RAWE_RING_RESPONDER_BYTES (128u << 10)
 
 /**
- * Return the default memory of a link's ring. With up to eight `processes` on the host it is 16
- * MiB, because the kernel clears it at start and never swaps it. More processes share what the link
- * brings: each has its part of 128 MiB, but at least an idle peer's share of the credit for each of
- * the job's `ranks`. The rings of all processes, with `links` interfaces each, take at most 5 % of
- * the host's memory, but a ring has at least 256 KiB. Pure.
+ * Return the default memory of a link's ring. With up to eight `processes` on the host it is 4 MiB,
+ * because the kernel clears it at start, which takes most of the time, and never swaps it. More
+ * processes share what the link brings: each has its part of 32 MiB, but at least an idle peer's
+ * share of the credit for each of the job's `ranks`, up to 16 MiB. The rings of all processes, with
+ * `links` interfaces each, take at most 5 % of the host's memory, but a ring has at least 256 KiB.
+ * Pure.
  */
 size_t rawe_ring_share(uint64_t memory_bytes, unsigned processes, unsigned ranks, unsigned links);
 

@@ -20,11 +20,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/param.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 /** Buffer for one part of a dump; the kernel writes up to 32 KB. */
 #define ANSWER_BYTES (64u << 10)
+
+/** Use less of lo's MTU of 65536: each slot of a receive ring holds a frame of the MTU. */
+#define LOOPBACK_MTU_MAX_BYTES 16384u
 
 /** Attempts at a dump, which fails if interfaces change meanwhile. */
 #define DUMP_TRIES 10
@@ -129,6 +133,9 @@ static bool read_message(struct rawe_interface *interface, const struct nlmsghdr
                     interface->carrier && (info->ifi_flags & IFF_RUNNING) != 0;
     for (const struct rtattr *a = IFLA_RTA(info); RTA_OK(a, left); a = next_attribute(a, &left)) {
         read_attribute(interface, a);
+    }
+    if (interface->loopback) {
+        interface->mtu_bytes = MIN(interface->mtu_bytes, LOOPBACK_MTU_MAX_BYTES);
     }
     return true;
 }

@@ -21,7 +21,7 @@ struct rawe_interface {
     char name[RAWE_INTERFACE_NAME_BYTES];
     int index;
     uint8_t mac[RAWE_MAC_BYTES];
-    uint32_t mtu_bytes;
+    uint32_t mtu_bytes;  /**< of a loopback interface at most 16384 */
     uint32_t speed_mbps; /**< from ethtool; 0: unknown */
     bool enabled;        /**< IFF_UP */
     bool carrier;        /**< IFF_LOWER_UP; never without `enabled` */
