@@ -365,7 +365,7 @@ static uint32_t speed_mbps(const struct rawe_interface *interface)
 
 mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *interface)
 {
-    mca_btl_rawe_module_t *module = calloc(1, sizeof(*module));
+    mca_btl_rawe_module_t *module = aligned_alloc(_Alignof(mca_btl_rawe_module_t), sizeof(*module));
     const struct identity *identity = identity_of(interface);
 
     if (NULL == module || NULL == identity) {
@@ -373,6 +373,7 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
         free(module);
         return NULL;
     }
+    memset(module, 0, sizeof(*module));
     module->super = mca_btl_rawe_module_template;
     module->super.btl_component = mca_btl_rawe_state.component;
     module->open_sockets = open_sockets;
