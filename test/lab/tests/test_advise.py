@@ -207,11 +207,13 @@ def test_advice_on_the_host(advise):
         "sysctl -w net.core.rmem_max=8388608",
         "sysctl -w net.core.wmem_max=4194304",
     ]
-    assert any("setcap cap_net_raw" in command for command in commands(advise.advise_host(host)))
-    assert "cpupower frequency-set -g performance" in commands(advise.advise_host(host))
+    assert any(
+        "setcap cap_net_raw" in command for command in commands(advise.advise_host(host, ["eth1"]))
+    )
+    assert "cpupower frequency-set -g performance" in commands(advise.advise_host(host, ["eth1"]))
     host = advise.Host(rmem_max=8 << 20, wmem_max=8 << 20, net_raw=True, governors=["performance"])
-    assert commands(advise.advise_host(host)) == []
-    assert commands(advise.advise_host(advise.Host(net_raw=True, ethtool=False))) == [
+    assert commands(advise.advise_host(host, ["eth1"])) == []
+    assert commands(advise.advise_host(advise.Host(net_raw=True, ethtool=False), [])) == [
         "apt-get install ethtool"
     ]
 
@@ -249,9 +251,10 @@ def test_connection_tracking(advise):
 
 
 def test_advice_on_the_helper(advise):
-    (only,) = advise.advise_capability(advise.Host(helper="/opt/helper"))
+    (only,) = advise.advise_capability(advise.Host(helper="/opt/helper"), ["ens3", "ens4"])
     assert only.kind == advise.CHANGE and "setcap cap_net_raw=ep /opt/helper" in only.commands
-    (only,) = advise.advise_capability(advise.Host(helper="/opt/helper", helper_usable=True))
+    assert "interface lo ens3 ens4\\n" in only.commands[-1]
+    (only,) = advise.advise_capability(advise.Host(helper="/opt/helper", helper_usable=True), [])
     assert only.kind == advise.NOTE and "rawe-socket-helper" in only.what
 
 
