@@ -106,6 +106,7 @@ TEST(rawe_interface_classify__by_kind_and_membership)
         {"x0", "openvswitch", "", false, true, false},
         {"x0", "ipvlan", "", false, true, false},
         {"docker0", "", "", false, true, false},
+        {"wlan0", "", "", true, true, false},
         {"bond0", "bond", "", true, false, false},
         {"eth0.7", "vlan", "", true, false, false},
         /* A container may have no other interface. */
@@ -117,7 +118,7 @@ TEST(rawe_interface_classify__by_kind_and_membership)
         {"eth0", "", "vrf", true, false, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct rawe_interface interface = {.ethernet = true};
+        struct rawe_interface interface = {.ethernet = true, .wireless = cases[i].name[0] == 'w'};
         strcpy(interface.name, cases[i].name);
         strcpy(interface.kind, cases[i].kind);
         strcpy(interface.slave_kind, cases[i].slave_kind);

@@ -238,12 +238,15 @@ static uint32_t ask_speed_mbps(int fd, const char *name)
     return query.settings.speed;
 }
 
-/** Look for a device in sysfs, because netlink in kernels before 5.14 does not report it. */
-static bool sysfs_has_device(const char *name)
+/**
+ * Return true if sysfs has an entry for the interface: "device", because netlink in kernels before
+ * 5.14 does not report it, or "phy80211", which cfg80211 adds to wireless ones.
+ */
+static bool sysfs_has(const char *name, const char *entry)
 {
-    char path[sizeof "/sys/class/net//device" + RAWE_INTERFACE_NAME_BYTES];
+    char path[64];
 
-    snprintf(path, sizeof path, "/sys/class/net/%s/device", name);
+    snprintf(path, sizeof path, "/sys/class/net/%s/%s", name, entry);
     return access(path, F_OK) == 0;
 }
 
@@ -257,7 +260,8 @@ static void complete_interfaces(struct rawe_interface *interfaces, unsigned coun
         struct rawe_interface *one = &interfaces[i];
         /* A kind marks a virtual device, whatever another namespace's /sys shows. */
         one->physical = one->physical ||
-                        (one->kind[0] == '\0' && !one->loopback && sysfs_has_device(one->name));
+                        (one->kind[0] == '\0' && !one->loopback && sysfs_has(one->name, "device"));
+        one->wireless = one->physical && sysfs_has(one->name, "phy80211");
         /* Without IPv4 in the kernel there is no socket, so speeds are unknown. */
         one->speed_mbps = fd >= 0 ? ask_speed_mbps(fd, one->name) : 0;
         host_has_physical = host_has_physical || (one->physical && one->ethernet);

@@ -29,6 +29,7 @@ struct rawe_interface {
     bool loopback;
     bool ethernet; /**< ARPHRD_ETHER (or loopback) */
     bool physical; /**< has a device, rather than being only software */
+    bool wireless; /**< that device is a radio */
     bool enslaved; /**< its frames go to a bridge, bond or team */
     /** Why it is not used by default: static text for messages. NULL: it is used by default. */
     const char *excluded_why;

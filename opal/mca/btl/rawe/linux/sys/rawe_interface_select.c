@@ -68,6 +68,9 @@ static const char *reason_to_exclude(const struct rawe_interface *interface, boo
     if (interface->enslaved) {
         return "it belongs to a bridge, bond or team";
     }
+    if (interface->wireless) {
+        return "it is wireless";
+    }
     for (size_t i = 0; i < sizeof excluded_kinds / sizeof excluded_kinds[0]; i++) {
         if (strcmp(interface->kind, excluded_kinds[i].kind) == 0) {
             return excluded_kinds[i].why;
