@@ -100,7 +100,7 @@ static void read_options(struct baseline_options *options, int argc, char **argv
         {"compute", "US", "microseconds of computing before each message (0)", option_number,
          .to = &options->compute_us, 0, 1e6},
         {"touch", "N", "bytes of memory that this computing touches (0)", option_number,
-         .to = &options->touch_bytes, 0, SIZE_LIMIT},
+         .to = &options->touch_bytes, 0, 1 << 30},
         {"way", "WAY", "frames, tcp-gso, tcp-ring or all: what to send (all)", read_way,
          .to = options, .want = "frames, tcp-gso, tcp-ring or all"},
     };

@@ -12,8 +12,7 @@ from benchlib.summary import Metric
 from benchlib.transports import BASELINE
 from rawelab import launch
 
-# Of the baseline, which sends in up to three ways.
-WAYS = 3
+WAYS = 3  # the baseline sends in up to three ways
 BARE = r"^baseline exchange .*_us=(.*) mean_us=(.*) p90_us=(.*) lost="
 BARE_LINE = re.compile(BARE, re.MULTILINE)
 WRONG = re.compile(r" wrong=([1-9]\d*)")
@@ -131,9 +130,10 @@ class ProgramsDriver(CaseDriver):
         """Return all Runs; an exchange also has a baseline in each round."""
         runs = []
         for run in super().plan(options, interface):
-            if run.case.program == "exchange" and run.case.ranks == 2:
-                if run.transport == options.transports[0]:
-                    runs.append(self._baseline_run(options, run, interface))
+            first = run.transport == options.transports[0]
+            # Without computing, the baseline would be a ping-pong.
+            if first and run.case.program == "exchange" and run.case.ranks == 2 and options.compute:
+                runs.append(self._baseline_run(options, run, interface))
             runs.append(run)
         return runs
 

@@ -49,6 +49,8 @@ def test_plan__an_exchange_has_a_baseline_in_each_round():
     words = bare[0].commands[0]
     assert words[words.index("--compute") + 1] == "100"
     assert words[words.index("--sizes") + 1] == bare[0].case.size
+    _, _, runs = plan("--suite", "exchange", "--compute", "0")
+    assert all(run.transport != "baseline" for run in runs)
 
 
 def test_read__the_fastest_way_is_the_baseline():
