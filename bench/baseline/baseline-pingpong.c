@@ -113,8 +113,8 @@ static void answer_with(struct baseline_answer *answer, uint32_t number)
 }
 
 /*
- * Answer each message with a message of the same length. In an exchange only the first: after it,
- * send the next message once this rank has computed, as the other rank does.
+ * In a ping-pong, answer each message with one of the same length. In an exchange, answer only the
+ * first message; then compute as the other rank does, and send the next message without waiting.
  */
 static void take(struct baseline_answer *answer, int type, const struct baseline_frame *frame,
                  bool done)

@@ -36,7 +36,7 @@ struct baseline_way_state {
     uint32_t payload;      /* most payload bytes in a piece: a frame, or a segment of a batch */
     uint32_t pieces_max;   /* in one system call */
     uint32_t message_max;  /* longest message, in bytes */
-    struct rawe_ring ring; /* `memory` is NULL if there is none */
+    struct rawe_ring ring; /* its `memory` is NULL if this way uses no ring */
 };
 
 /*
@@ -125,8 +125,8 @@ int baseline_piece_send(struct baseline_link *link, enum baseline_way way,
 /* Take all queued batches. Returns their payload bytes. */
 uint64_t baseline_batches_poll(struct baseline_link *link, enum baseline_way way,
                                struct baseline_inbox *inbox, uint8_t *buffer, uint32_t length);
-/* Take the next piece of data or control frame. Returns its type, or 0 if there is none. Sets *done
- * if it completed message inbox->number of `length` bytes. */
+/* Take the next piece of data or control frame. Returns its type, or 0 if nothing has arrived. Sets
+ * *done if it completed message inbox->number of `length` bytes. */
 int baseline_message_poll(struct baseline_link *link, enum baseline_way way,
                           struct baseline_inbox *inbox, uint8_t *buffer, uint32_t length,
                           struct baseline_frame *frame, bool *done);

@@ -660,8 +660,8 @@ class Kernel(Application):
     """A program of bench/kernels."""
 
     source = ""
-    rate = ""  # name of the result line that has the rate
-    works = ""  # description of what it does
+    rate = ""  # name of the output line with the rate
+    works = ""  # its units of work, in the plural
 
     @property
     def metrics(self):

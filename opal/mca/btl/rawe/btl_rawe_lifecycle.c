@@ -443,7 +443,7 @@ static void close_end(void)
     }
 }
 
-/** Close a bulk port and the port beside it. */
+/** Close a bulk port, which also closes its middle port. */
 static void close_bulk(struct rawe_port **bulk)
 {
     while (NULL != *bulk) {

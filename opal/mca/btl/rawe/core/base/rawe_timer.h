@@ -48,7 +48,7 @@ static inline bool rawe_timer_armed(const struct rawe_timer *timer)
     return rawe_list_has(&timer->link);
 }
 
-/** Arm a timer for `deadline_ns`, or move it there. It expires at or after that time. */
+/** Arm a timer, or change its deadline. It expires at `deadline_ns` or later. */
 void rawe_timer_arm(struct rawe_timer_wheel *wheel, struct rawe_timer *timer, uint64_t deadline_ns);
 
 /** Arm a timer, cheaply, unless it expires earlier: the owner then checks its real deadline. */

@@ -407,7 +407,7 @@ static inline size_t rawe_fragment_pad(size_t len_bytes)
 /** In a group's batch header: the last byte of the group's id. */
 #define RAWE_BATCH_OFFSET_ID_BYTE 39u
 
-/** A batch to send, or the part of one that a packet carries. */
+/** A batch to be sent, or a received packet with all or part of a batch. */
 struct rawe_batch {
     struct rawe_header header;     /**< `sequence` is that of the first frame */
     struct rawe_fragment fragment; /**< BULK: all frames together, as one fragment */
@@ -554,7 +554,7 @@ enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *
  * The flags are those of the last frame in the batch.
  */
 
-/** Used in place of rawe_frame_type. */
+/** The type field of group frames; their types are not in enum rawe_frame_type. */
 enum { RAWE_GROUP_DATA = 10 };
 
 /** All members acknowledge along the tree once they have all frames up to this one. */

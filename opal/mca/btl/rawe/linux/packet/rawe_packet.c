@@ -24,7 +24,7 @@
 /** Receive buffer requested for a bulk port. */
 #define QUEUE_BYTES (8 << 20)
 
-/** The bulk port's ring has the express port's size, divided by this; the middle port's the same. */
+/** The bulk port's ring has the express port's size, divided by this. */
 #define BULK_RING_DIVISOR 2u
 
 /** Batch packets of up to this length after the Ethernet header fit the bulk ring's slots. */
@@ -174,12 +174,12 @@ static int open_ring(struct rawe_ring *ring, const struct rawe_port_config *conf
         ring_bytes = RAWE_RING_RESPONDER_BYTES;
     } else if (config->use == RAWE_PORT_BULK) {
         slot_bytes = mtu_bytes < BULK_SLOT_BYTES_MAX ? mtu_bytes : BULK_SLOT_BYTES_MAX;
+        ring_bytes /= BULK_RING_DIVISOR;
     } else if (config->use == RAWE_PORT_MIDDLE) {
         slot_bytes = MIDDLE_SLOT_BYTES;
     }
     if (rawe_port_use_is_bulk(config->use)) {
         slot_bytes += (uint32_t)sizeof(struct virtio_net_hdr);
-        ring_bytes /= config->use == RAWE_PORT_BULK ? BULK_RING_DIVISOR : 1;
     }
     return rawe_packet_open_socket(ring, config, slot_bytes, ring_bytes, error);
 }
