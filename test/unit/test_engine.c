@@ -426,6 +426,27 @@ TEST(rawe_engine_receive__drops_a_frame_with_any_bit_changed)
     assert_int_equal(net.node[1].message_count, 1);
 }
 
+/** Over UDP, whose checksum detects damage, data frames have none. */
+TEST(rawe_engine_receive__checksummed_frames_have_no_crc)
+{
+    static uint8_t long_message[3000] = {1, 2, 3};
+    struct unit_send send = {.on_done = NULL};
+    engine(0)->config.checksummed = engine(1)->config.checksummed = true;
+    unit_send_copy(end(0), 1, 10);
+    const struct net_frame *frame = net.queue.first;
+    assert_int_equal(rawe_checksum_decode(frame->bytes + frame->len_bytes - RAWE_CHECKSUM_BYTES),
+                     0);
+    unit_send_message(end(0), &send, 2, long_message, sizeof(long_message));
+    unit_run(&net, 5 * UNIT_MS, UNIT_MS);
+    assert_int_equal(net.node[1].message_count, 2);
+    assert_int_equal(counters(1)->dropped_checksum, 0);
+    /* The other end expects checksums. */
+    engine(1)->config.checksummed = false;
+    unit_send_copy(end(0), 3, 10);
+    unit_hand_over(&net, net_queue_take(&net.queue));
+    assert_int_equal(counters(1)->dropped_checksum, 1);
+}
+
 TEST(rawe_engine_receive__drops_a_frame_cut_short)
 {
     unit_send_copy(end(0), 1, 10);

@@ -425,7 +425,8 @@ __attribute__((hot)) void rawe_engine_receive(struct rawe_engine *engine, const 
     }
     size_t covered_bytes = RAWE_HEADER_BYTES + (size_t)header.payload_bytes;
     if (len_bytes < covered_bytes + RAWE_CHECKSUM_BYTES ||
-        rawe_checksum_decode(bytes + covered_bytes) != rawe_crc32c(0, bytes, covered_bytes)) {
+        (!engine->config.checksummed &&
+         rawe_checksum_decode(bytes + covered_bytes) != rawe_crc32c(0, bytes, covered_bytes))) {
         engine->counters.dropped_checksum++;
     } else if (header.type == RAWE_FRAME_CONNECT) {
         receive_connect(engine, &header, source_mac, bytes + RAWE_HEADER_BYTES, now_ns);

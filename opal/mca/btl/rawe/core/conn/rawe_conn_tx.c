@@ -94,8 +94,10 @@ __attribute__((hot)) void rawe_conn_finish_frame(struct rawe_conn *conn, struct 
     struct rawe_header header = rawe_conn_header(conn, frame, 0, count, frame->payload_bytes);
     memcpy(buffer, conn->path.eth_header, RAWE_ETH_HEADER_BYTES);
     rawe_header_encode(buffer + RAWE_ETH_HEADER_BYTES, &header);
-    uint32_t crc =
-        rawe_crc32c(0, buffer + RAWE_ETH_HEADER_BYTES, buffer_bytes - RAWE_ETH_HEADER_BYTES);
+    const bool checksummed = conn->path.via->config.checksummed;
+    uint32_t crc = checksummed ? 0
+                               : rawe_crc32c(0, buffer + RAWE_ETH_HEADER_BYTES,
+                                             buffer_bytes - RAWE_ETH_HEADER_BYTES);
     view->len_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes + RAWE_CHECKSUM_BYTES;
     view->pieces[0] = (struct rawe_bytes){buffer, view->len_bytes};
     view->piece_count = 1;
@@ -105,7 +107,8 @@ __attribute__((hot)) void rawe_conn_finish_frame(struct rawe_conn *conn, struct 
     }
     view->pieces[0].len_bytes = buffer_bytes;
     for (uint32_t i = 0; i < external_count; i++) {
-        crc = rawe_crc32c(crc, frame->external[i].base, frame->external[i].len_bytes);
+        crc = checksummed ? 0
+                          : rawe_crc32c(crc, frame->external[i].base, frame->external[i].len_bytes);
         view->pieces[view->piece_count++] = frame->external[i];
     }
     rawe_checksum_encode(frame->checksum, crc);

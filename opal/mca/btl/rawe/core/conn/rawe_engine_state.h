@@ -100,12 +100,13 @@ struct rawe_engine_config {
     void *clock_context;                  /**< of both clocks */
     struct rawe_liveness_limits liveness; /**< probe_most_ns is at most peer_timeout_ns / 4 */
     uint8_t mac[RAWE_MAC_BYTES];          /**< ours */
-    uint16_t ethertype;                   /**< host order */
-    uint32_t jobid, vpid;                 /**< our identity, announced in CONNECT */
-    uint32_t payload_max_bytes;           /**< largest frame payload that the link carries */
-    uint32_t message_max_bytes;           /**< longest message, in bytes */
-    uint32_t window_frames;               /**< 16 to RAWE_WINDOW_FRAMES_MAX, a power of two */
-    uint32_t receive_frames;              /**< capacity of the receive ring, in frames */
+    bool checksummed;   /**< the port's protocol (UDP) detects damage: data frames have no CRC32C */
+    uint16_t ethertype; /**< host order */
+    uint32_t jobid, vpid;        /**< our identity, announced in CONNECT */
+    uint32_t payload_max_bytes;  /**< largest frame payload that the link carries */
+    uint32_t message_max_bytes;  /**< longest message, in bytes */
+    uint32_t window_frames;      /**< 16 to RAWE_WINDOW_FRAMES_MAX, a power of two */
+    uint32_t receive_frames;     /**< capacity of the receive ring, in frames */
     uint32_t frames_limit;       /**< frames kept for retransmission, over all connections */
     uint32_t deferred_max_bytes; /**< memory limit of its own deferral; see `deferral` */
     uint64_t reorder_ns;         /**< by how much frames may overtake each other */
