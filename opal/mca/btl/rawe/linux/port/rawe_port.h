@@ -90,6 +90,7 @@ struct rawe_port_config {
     enum rawe_port_use use;
     const char *interface; /**< kernel name */
     int interface_index;
+    uint8_t address[6]; /**< UDP: our IPv4 address, as a MAC address (rawe_udp_mac) */
     bool loopback;      /**< the interface is lo: frames return to this host */
     uint16_t ethertype; /**< host order */
     uint16_t port;      /**< ours: frames for other ports never reach user space */
@@ -115,7 +116,7 @@ struct rawe_port_counters {
     uint64_t frames_received;
     uint64_t send_full;   /**< no room in the kernel (ENOBUFS, EAGAIN): retried later */
     uint64_t send_errors; /**< frames that the kernel refused permanently: counted as lost */
-    uint64_t ring_drops;  /**< frames to us that the kernel dropped for lack of room */
+    uint64_t ring_drops;  /**< dropped by the kernel for lack of room; UDP: or damaged */
     uint64_t damaged;     /**< batch packets dropped because truncated, or corrupted in transit */
 };
 
@@ -139,6 +140,8 @@ struct rawe_port {
     const uint32_t *word;
     uint32_t mask;
     uint32_t idle;
+    /** Otherwise look for one, with a system call. Returns true if found. NULL: the word is all. */
+    bool (*poll)(struct rawe_port *port);
     const struct rawe_port_kind *kind;
     struct rawe_port *beside; /**< bulk: the middle port; or NULL */
     int fd;                   /**< readable when a frame is waiting; for poll or epoll */
@@ -161,7 +164,7 @@ struct rawe_port_kind {
                         const struct rawe_port_receiver *receiver, void *context);
     /** rawe_output.transmit; the context is the port. */
     unsigned (*transmit)(void *port, const struct rawe_frame *frames, unsigned count);
-    /** rawe_batch_output.transmit; the context is the port. Bulk ports only. */
+    /** rawe_batch_output.transmit; the context is the port. Bulk ports only. NULL: none exist. */
     bool (*transmit_batch)(void *port, const struct rawe_frame *packet, uint32_t segment_bytes);
     void (*read_counters)(struct rawe_port *port, struct rawe_port_counters *counters);
 };
@@ -203,13 +206,17 @@ static inline void rawe_port_close(struct rawe_port *port)
 }
 
 /** Return true if a frame is waiting, not counting the port beside this one. */
-static inline bool rawe_port_pending_itself(const struct rawe_port *port)
+static inline bool rawe_port_pending_itself(struct rawe_port *port)
 {
-    return (__atomic_load_n(port->word, __ATOMIC_ACQUIRE) & port->mask) != port->idle;
+    return (__atomic_load_n(port->word, __ATOMIC_ACQUIRE) & port->mask) != port->idle ||
+           (port->poll != NULL && port->poll(port));
 }
 
-/** Return true if a frame is waiting. No system call: idle loops call this continually. */
-static inline bool rawe_port_pending(const struct rawe_port *port)
+/**
+ * Return true if a frame is waiting. Idle loops call this continually: a ring needs no system call.
+ * Not for two threads at a time, nor beside rawe_port_receive in another.
+ */
+static inline bool rawe_port_pending(struct rawe_port *port)
 {
     return rawe_port_pending_itself(port) ||
            (port->beside != NULL && rawe_port_pending_itself(port->beside));

@@ -104,6 +104,9 @@ unsigned rawe_interface_select_from(struct rawe_interface *interfaces, unsigned 
                                     unsigned address_count, const char *include,
                                     const char *exclude, char *unknown, size_t unknown_bytes);
 
+/** Get an interface's first IPv4 address, in network order. Returns false if it has none. */
+bool rawe_interface_ipv4(int index, uint8_t address[4]);
+
 /** Return why a selected interface is not used, for messages. NULL: it is used. */
 const char *rawe_interface_refusal(const struct rawe_interface *interface);
 

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
+#include "rawe_udp.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+#ifndef SO_MEMINFO
+#define SO_MEMINFO 55
+#endif
+
+/** Send and receive buffers requested. Without CAP_NET_ADMIN, the system's limits apply. */
+#define SEND_BUFFER_BYTES (4 << 20)
+#define RECEIVE_BUFFER_BYTES (8 << 20)
+
+/** Longest payload of a datagram over IPv4, and of one that the kernel cuts. */
+#define DATAGRAM_BYTES_MAX 65507u
+
+/** Maximum number of datagrams that the kernel cuts from one (UDP_MAX_SEGMENTS before 6.10). */
+#define SEGMENTS_MAX 64u
+
+/** First bytes of a MAC address that stands for an IPv4 address: locally administered. */
+static const uint8_t mac_prefix[RAWE_MAC_BYTES - RAWE_UDP_ADDRESS_BYTES] = {0x02, 0x04};
+
+static const uint8_t loopback_mac[RAWE_MAC_BYTES];
+
+/** What one system call received: a datagram, or several of the same length from one sender. */
+struct received {
+    struct received *next;
+    unsigned users;       /**< callbacks that were given part of it */
+    size_t len_bytes;     /**< of all datagrams */
+    size_t segment_bytes; /**< of each but the last */
+    size_t at_bytes;      /**< where the next datagram begins */
+    uint64_t arrived_ns;
+    uint8_t source[RAWE_MAC_BYTES];
+    uint8_t bytes[RAWE_ETH_HEADER_BYTES + DATAGRAM_BYTES_MAX];
+};
+
+struct udp {
+    struct rawe_port port; /**< first */
+    uint32_t waits;        /**< a datagram is waiting in `current` */
+    bool cuts;             /**< the kernel cuts datagrams */
+    struct rawe_port_config config;
+    struct rawe_port_counters counters;
+    struct received *current; /**< the next datagrams; NULL: none */
+    struct received *spare;   /**< unused memory */
+};
+
+/* ---- addresses ---- */
+
+void rawe_udp_mac(uint8_t mac[RAWE_MAC_BYTES], const uint8_t address[RAWE_UDP_ADDRESS_BYTES])
+{
+    const uint32_t loopback = htonl(INADDR_LOOPBACK);
+
+    if (memcmp(address, &loopback, sizeof loopback) == 0) {
+        memcpy(mac, loopback_mac, RAWE_MAC_BYTES);
+        return;
+    }
+    memcpy(mac, mac_prefix, sizeof mac_prefix);
+    memcpy(mac + sizeof mac_prefix, address, RAWE_UDP_ADDRESS_BYTES);
+}
+
+/** Return the address and port for which a MAC address and a port stand. */
+static struct sockaddr_in address_of(const uint8_t mac[RAWE_MAC_BYTES], uint16_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+
+    memcpy(&address.sin_addr, mac + sizeof mac_prefix, sizeof address.sin_addr);
+    if (memcmp(mac, loopback_mac, RAWE_MAC_BYTES) == 0) {
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    }
+    return address;
+}
+
+struct rawe_mac_text rawe_udp_text(const uint8_t mac[RAWE_MAC_BYTES])
+{
+    const struct sockaddr_in address = address_of(mac, 0);
+    struct rawe_mac_text out;
+
+    (void)inet_ntop(AF_INET, &address.sin_addr, out.text, sizeof out.text);
+    return out;
+}
+
+/* ---- opening ---- */
+
+/** Enlarge a buffer as far as permitted. Returns the size granted. */
+static unsigned widen_buffer(int fd, int option_force, int option, int bytes)
+{
+    unsigned granted_bytes = 0;
+    socklen_t len_bytes = sizeof granted_bytes;
+
+    if (setsockopt(fd, SOL_SOCKET, option_force, &bytes, sizeof bytes) != 0) {
+        (void)setsockopt(fd, SOL_SOCKET, option, &bytes, sizeof bytes);
+    }
+    (void)getsockopt(fd, SOL_SOCKET, option, &granted_bytes, &len_bytes);
+    return granted_bytes;
+}
+
+/** Return the UDP port on which a port with this use receives. */
+static uint16_t port_number(const struct rawe_port_config *config)
+{
+    return config->use == RAWE_PORT_RESPONDER ? config->ping_port : config->port;
+}
+
+/** Open a bound socket. Returns the descriptor, or -1 and the error. */
+static int open_socket(const struct rawe_port_config *config, struct rawe_port_error *error)
+{
+    const struct sockaddr_in own = address_of(config->address, port_number(config));
+    const int priority = config->priority, one = 1;
+    /* Never fragment, and let path discovery find the MTU instead of trusting ICMP (RFC 8899). */
+    const int discover = IP_PMTUDISC_PROBE;
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0) {
+        return rawe_port_failed(error, "socket(AF_INET, SOCK_DGRAM)", errno);
+    }
+    /* Without UDP_GRO (Linux 5.0) each datagram takes a system call. */
+    if (config->use != RAWE_PORT_RESPONDER) {
+        (void)setsockopt(fd, SOL_UDP, UDP_GRO, &one, sizeof one);
+    }
+    if ((priority != 0 &&
+         rawe_port_set_option(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof priority,
+                              "setsockopt(SO_PRIORITY)", error) != 0) ||
+        rawe_port_set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, &discover, sizeof discover,
+                             "setsockopt(IP_MTU_DISCOVER)", error) != 0) {
+        close(fd);
+        return -1;
+    }
+    if (bind(fd, (const struct sockaddr *)&own, sizeof own) != 0) {
+        (void)rawe_port_failed(error, "bind to a UDP port", errno);
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static bool poll_socket(struct rawe_port *port);
+
+static int udp_open(struct rawe_port **out, const struct rawe_port_config *config,
+                    struct rawe_port_error *error)
+{
+    struct udp *udp = calloc(1, sizeof *udp);
+    const int fd = udp != NULL ? open_socket(config, error) : -1;
+
+    *out = NULL;
+    if (udp == NULL) {
+        return rawe_port_failed(error, "malloc", ENOMEM);
+    }
+    if (fd < 0) {
+        free(udp);
+        return -1;
+    }
+    (void)widen_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER_BYTES);
+    /* The kernel also charges page fragments and struct sk_buff (1.1 to 1.5 times, and 0.8 kB). */
+    const unsigned frames = widen_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RECEIVE_BUFFER_BYTES) /
+                            (config->mtu_bytes * 3 / 2 + 1024);
+    udp->config = *config;
+    udp->cuts = true;
+    udp->port = (struct rawe_port){
+        .word = &udp->waits,
+        .mask = UINT32_MAX,
+        .poll = poll_socket,
+        .kind = config->kind,
+        .fd = fd,
+        .receive_frames = frames < 1 ? 1 : frames,
+    };
+    *out = &udp->port;
+    return 0;
+}
+
+/** The socket is bound to an address, so it outlives the interface. */
+static int udp_reopen(struct rawe_port *port, int interface_index, struct rawe_port_error *error)
+{
+    (void)error;
+    ((struct udp *)port)->config.interface_index = interface_index;
+    return 0;
+}
+
+/** There are no group ports. */
+static int udp_renew_filter(struct rawe_port *port, struct rawe_port_error *error)
+{
+    (void)port;
+    return rawe_port_failed(error, "multicast over UDP", EOPNOTSUPP);
+}
+
+static int udp_interface(const struct rawe_port *port)
+{
+    return ((const struct udp *)port)->config.interface_index;
+}
+
+static void udp_close(struct rawe_port *port)
+{
+    struct udp *udp = (struct udp *)port;
+
+    close(port->fd);
+    free(udp->current);
+    while (udp->spare != NULL) {
+        struct received *next = udp->spare->next;
+        free(udp->spare);
+        udp->spare = next;
+    }
+    free(udp);
+}
+
+static void udp_read_counters(struct rawe_port *port, struct rawe_port_counters *counters)
+{
+    struct udp *udp = (struct udp *)port;
+    uint32_t memory[SK_MEMINFO_VARS] = {0};
+    socklen_t len_bytes = sizeof memory;
+
+    if (getsockopt(port->fd, SOL_SOCKET, SO_MEMINFO, memory, &len_bytes) == 0) {
+        udp->counters.ring_drops = memory[SK_MEMINFO_DROPS];
+    }
+    *counters = udp->counters;
+}
+
+/* ---- received ---- */
+
+/** Receive into `to`. Returns false if no datagram is waiting. */
+static bool receive_datagrams(const struct udp *udp, struct received *to)
+{
+    struct sockaddr_in from;
+    struct iovec iov = {to->bytes + RAWE_ETH_HEADER_BYTES, DATAGRAM_BYTES_MAX};
+    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(int))];
+    struct msghdr message;
+    ssize_t got_bytes;
+
+    do {
+        message = (struct msghdr){
+            .msg_name = &from,
+            .msg_namelen = sizeof from,
+            .msg_iov = &iov,
+            .msg_iovlen = 1,
+            .msg_control = control,
+            .msg_controllen = sizeof control,
+        };
+        got_bytes = recvmsg(udp->port.fd, &message, MSG_DONTWAIT);
+    } while ((got_bytes < 0 && errno == EINTR) || got_bytes == 0);
+    if (got_bytes < 0) {
+        return false;
+    }
+    to->len_bytes = to->segment_bytes = (size_t)got_bytes;
+    to->at_bytes = 0;
+    to->arrived_ns = rawe_port_arrival_clock_ns();
+    rawe_udp_mac(to->source, (const uint8_t *)&from.sin_addr);
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c != NULL; c = CMSG_NXTHDR(&message, c)) {
+        int segment_bytes;
+        if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
+            memcpy(&segment_bytes, CMSG_DATA(c), sizeof segment_bytes);
+            to->segment_bytes = segment_bytes > 0 ? (size_t)segment_bytes : to->segment_bytes;
+        }
+    }
+    return true;
+}
+
+/** rawe_port.poll */
+static bool poll_socket(struct rawe_port *port)
+{
+    struct udp *udp = (struct udp *)port;
+    struct received *to = udp->spare;
+
+    if (udp->current != NULL) {
+        return true;
+    }
+    if (to == NULL) {
+        to = malloc(sizeof *to);
+        if (to == NULL) {
+            return false;
+        }
+        to->users = 0;
+        to->next = NULL;
+    }
+    udp->spare = to->next;
+    if (!receive_datagrams(udp, to)) {
+        to->next = udp->spare;
+        udp->spare = to;
+        return false;
+    }
+    udp->current = to;
+    __atomic_store_n(&udp->waits, 1, __ATOMIC_RELEASE);
+    return true;
+}
+
+/** Return true if a frame is for a port of this use, as the kernel's filter says of raw frames. */
+static bool is_ours(const struct udp *udp, const uint8_t *header, size_t len_bytes)
+{
+    const struct rawe_port_config *config = &udp->config;
+    uint8_t session[6], responder[6];
+
+    if (len_bytes < RAWE_HEADER_BYTES || header[0] >> 4 != RAWE_WIRE_VERSION) {
+        return false;
+    }
+    rawe_put16(session, config->port);
+    rawe_put32(session + 2, config->key);
+    rawe_put16(responder, config->ping_port);
+    rawe_put32(responder + 2, config->ping_key);
+    const uint8_t type = header[0] & 0xF;
+    const bool ping = type == RAWE_FRAME_PING || type == RAWE_FRAME_PONG;
+    const uint8_t *wanted = ping ? responder : session;
+    const bool for_responder = ping || type == RAWE_FRAME_PROBE;
+    const bool for_session = !ping && type != 0 && type < RAWE_FRAME_TYPE_END;
+
+    return memcmp(header + RAWE_OFFSET_PORT, wanted, sizeof session) == 0 &&
+           (config->use == RAWE_PORT_RESPONDER ? for_responder : for_session);
+}
+
+/**
+ * Hand a datagram over as a frame. Its Ethernet header takes the place of bytes before it, which
+ * may be in use by the callback that led to this one.
+ */
+static void hand_over(const struct udp *udp, const struct received *from, uint8_t *frame,
+                      size_t len_bytes, const struct rawe_port_receiver *receiver, void *context)
+{
+    uint8_t before[RAWE_ETH_HEADER_BYTES];
+
+    memcpy(before, frame, sizeof before);
+    rawe_eth_header_encode(frame, udp->config.address, from->source, udp->config.ethertype);
+    if (receiver->arrived != NULL) {
+        receiver->arrived(context, from->arrived_ns);
+    }
+    receiver->frame(context, frame, RAWE_ETH_HEADER_BYTES + len_bytes);
+    memcpy(frame, before, sizeof before);
+}
+
+static unsigned udp_receive(struct rawe_port *port, unsigned budget,
+                            const struct rawe_port_receiver *receiver, void *context)
+{
+    struct udp *udp = (struct udp *)port;
+    unsigned frames = 0;
+
+    /* One system call at most: frames already received must not wait for another. */
+    for (unsigned taken = 0;
+         taken < budget && (taken == 0 ? poll_socket(port) : udp->current != NULL); taken++) {
+        struct received *from = udp->current;
+        uint8_t *frame = from->bytes + from->at_bytes;
+        const size_t left_bytes = from->len_bytes - from->at_bytes;
+        const size_t len_bytes =
+            left_bytes < from->segment_bytes ? left_bytes : from->segment_bytes;
+        /* Do this before the callback, which may receive from this port. */
+        from->users++;
+        from->at_bytes += len_bytes;
+        if (from->at_bytes == from->len_bytes) {
+            udp->current = NULL;
+            udp->waits = 0;
+        }
+        if (is_ours(udp, frame + RAWE_ETH_HEADER_BYTES, len_bytes)) {
+            udp->counters.frames_received++;
+            hand_over(udp, from, frame, len_bytes, receiver, context);
+            frames++;
+        }
+        if (--from->users == 0 && from->at_bytes == from->len_bytes) {
+            from->next = udp->spare;
+            udp->spare = from;
+        }
+    }
+    return frames;
+}
+
+/* ---- sent ---- */
+
+/** Return how many frames the kernel can cut from one datagram: all but the last of one length. */
+static unsigned segment_count(const struct rawe_frame *frames, unsigned count)
+{
+    const uint32_t segment_bytes = frames[0].len_bytes - RAWE_ETH_HEADER_BYTES;
+    const unsigned most = segment_bytes > DATAGRAM_BYTES_MAX / SEGMENTS_MAX
+                              ? DATAGRAM_BYTES_MAX / segment_bytes
+                              : SEGMENTS_MAX;
+    unsigned segments = 1;
+
+    while (segments < count && segments < most &&
+           frames[segments].len_bytes <= frames[0].len_bytes &&
+           frames[segments - 1].len_bytes == frames[0].len_bytes) {
+        segments++;
+    }
+    return segments;
+}
+
+/** Send `count` frames in one system call, to the first one's port or `above` it. Returns errno. */
+static int send_segments(const struct udp *udp, const struct rawe_frame *frames, unsigned count,
+                         uint16_t above)
+{
+    const uint8_t *head = frames[0].pieces[0].base;
+    const uint8_t *field = head + RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_PORT;
+    struct sockaddr_in to = address_of(head, (uint16_t)((field[0] << 8 | field[1]) + above));
+    const uint16_t segment_bytes = (uint16_t)(frames[0].len_bytes - RAWE_ETH_HEADER_BYTES);
+    struct iovec iov[SEGMENTS_MAX * RAWE_FRAME_PIECES_MAX];
+    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof segment_bytes)] = {0};
+    struct msghdr message = {.msg_name = &to, .msg_namelen = sizeof to, .msg_iov = iov};
+
+    for (unsigned i = 0; i < count; i++) {
+        const struct rawe_bytes *pieces = frames[i].pieces;
+        iov[message.msg_iovlen++] =
+            (struct iovec){(uint8_t *)pieces[0].base + RAWE_ETH_HEADER_BYTES,
+                           pieces[0].len_bytes - RAWE_ETH_HEADER_BYTES};
+        for (unsigned j = 1; j < frames[i].piece_count; j++) {
+            iov[message.msg_iovlen++] = (struct iovec){pieces[j].base, pieces[j].len_bytes};
+        }
+    }
+    if (count > 1) {
+        message.msg_control = control;
+        message.msg_controllen = sizeof control;
+        struct cmsghdr *cut = CMSG_FIRSTHDR(&message);
+        *cut = (struct cmsghdr){.cmsg_level = SOL_UDP,
+                                .cmsg_type = UDP_SEGMENT,
+                                .cmsg_len = CMSG_LEN(sizeof segment_bytes)};
+        memcpy(CMSG_DATA(cut), &segment_bytes, sizeof segment_bytes);
+    }
+    while (sendmsg(udp->port.fd, &message, MSG_DONTWAIT) < 0) {
+        if (errno != EINTR) {
+            return errno;
+        }
+    }
+    return 0;
+}
+
+static bool is_probe(const struct rawe_frame *frame)
+{
+    const uint8_t *header = (const uint8_t *)frame->pieces[0].base + RAWE_ETH_HEADER_BYTES;
+
+    return (header[RAWE_OFFSET_VERSION_TYPE] & 0xF) == RAWE_FRAME_PROBE;
+}
+
+/** Add to a counter. Several threads may transmit through a responder; lost counts are harmless. */
+static void add_to_counter(uint64_t *counter, uint64_t by)
+{
+    __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + by, __ATOMIC_RELAXED);
+}
+
+static unsigned udp_transmit(void *context, const struct rawe_frame *frames, unsigned count)
+{
+    struct udp *udp = context;
+    unsigned taken = 0;
+
+    while (taken < count) {
+        const unsigned segments = udp->cuts ? segment_count(frames + taken, count - taken) : 1;
+        const int code = send_segments(udp, frames + taken, segments, 0);
+        if (code == EAGAIN || code == ENOBUFS) {
+            add_to_counter(&udp->counters.send_full, 1);
+            break;
+        }
+        if (segments > 1 && (code == EINVAL || code == EIO)) {
+            udp->cuts = false; /* before Linux 4.18; or the device does not sum (before 6.11) */
+            continue;
+        }
+        if (count == 1 && code == 0 && is_probe(frames)) {
+            (void)send_segments(udp, frames, 1, 1);
+        }
+        add_to_counter(code == 0 ? &udp->counters.frames_sent : &udp->counters.send_errors,
+                       segments);
+        taken += segments;
+    }
+    return taken;
+}
+
+const struct rawe_port_kind rawe_udp_port = {
+    .open = udp_open,
+    .reopen = udp_reopen,
+    .renew_filter = udp_renew_filter,
+    .interface = udp_interface,
+    .close = udp_close,
+    .receive = udp_receive,
+    .transmit = udp_transmit,
+    .read_counters = udp_read_counters,
+};

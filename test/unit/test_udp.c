@@ -1,0 +1,369 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of rawe_udp: ports on 127.0.0.1, which need no privilege.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "linux/udp/rawe_udp.h"
+#include "unit_test.h"
+
+#define KEY 0x12345678u
+#define PING_KEY 0x9ABCDEF0u
+#define FRAMES_MAX 80u
+#define PAYLOAD_MAX 1400u
+#define WAIT_MS 10000
+
+/** A process's two ports. */
+struct host {
+    struct rawe_port_config config;
+    struct rawe_port *link, *responder;
+};
+
+/** What a port has received. */
+struct inbox {
+    struct rawe_port *port;
+    unsigned count;
+    unsigned nest; /**< receive in the callback of this many frames */
+    bool damaged;
+    uint8_t source[RAWE_MAC_BYTES];
+    struct {
+        uint8_t bytes[RAWE_PAYLOAD_OFFSET + PAYLOAD_MAX];
+        size_t len_bytes;
+    } frames[FRAMES_MAX];
+};
+
+static struct host us, peer;
+static struct inbox inbox;
+
+static struct rawe_port *open_port(const struct host *host, enum rawe_port_use use)
+{
+    struct rawe_port_config config = host->config;
+    struct rawe_port_error error;
+    struct rawe_port *port;
+
+    config.use = use;
+    return rawe_port_open(&port, &config, &error) == 0 ? port : NULL;
+}
+
+static void open_host(struct host *host, uint32_t key)
+{
+    *host = (struct host){
+        .config = {.kind = &rawe_udp_port,
+                   .ethertype = RAWE_ETHERTYPE_DEFAULT,
+                   .key = key,
+                   .ping_key = PING_KEY + key,
+                   .mtu_bytes = 1472},
+    };
+    for (uint16_t port = 33000; host->responder == NULL && port < 60000; port += 2) {
+        host->config.port = port;
+        host->config.ping_port = port + 1;
+        host->link = open_port(host, RAWE_PORT_EXPRESS);
+        if (host->link != NULL) {
+            host->responder = open_port(host, RAWE_PORT_RESPONDER);
+            if (host->responder == NULL) {
+                rawe_port_close(host->link);
+            }
+        }
+    }
+    assert_non_null(host->responder);
+}
+
+static void set_up(void)
+{
+    memset(&inbox, 0, sizeof(inbox));
+    open_host(&us, KEY);
+    open_host(&peer, KEY + 1);
+}
+
+static void tear_down(void)
+{
+    rawe_port_close(us.link);
+    rawe_port_close(us.responder);
+    rawe_port_close(peer.link);
+    rawe_port_close(peer.responder);
+}
+
+FIXTURE(set_up, tear_down);
+
+/** A frame to the peer. */
+struct outgoing {
+    uint8_t head[RAWE_PAYLOAD_OFFSET];
+    uint8_t payload[PAYLOAD_MAX];
+};
+
+static struct rawe_frame build(struct outgoing *out, uint8_t type, uint16_t port, uint32_t key,
+                               unsigned number, size_t payload_bytes)
+{
+    const struct rawe_header header = {.type = type,
+                                       .port = port,
+                                       .key = key,
+                                       .sequence = number,
+                                       .payload_bytes = (uint16_t)payload_bytes};
+
+    rawe_eth_header_encode(out->head, peer.config.address, us.config.address,
+                           RAWE_ETHERTYPE_DEFAULT);
+    rawe_header_encode(out->head + RAWE_ETH_HEADER_BYTES, &header);
+    for (size_t i = 0; i < payload_bytes; i++) {
+        out->payload[i] = (uint8_t)(number * 7 + i);
+    }
+    return (struct rawe_frame){
+        .pieces = {{out->head, sizeof(out->head)}, {out->payload, payload_bytes}},
+        .piece_count = 2,
+        .len_bytes = (uint32_t)(sizeof(out->head) + payload_bytes)};
+}
+
+/** Send one frame. Returns how many the port took. */
+static unsigned send_one(uint8_t type, uint16_t port, uint32_t key)
+{
+    struct outgoing out;
+    const struct rawe_frame frame = build(&out, type, port, key, 0, 100);
+
+    return us.link->kind->transmit(us.link, &frame, 1);
+}
+
+static const struct rawe_port_receiver receiver;
+
+static void keep(void *context, uint8_t *frame, size_t len_bytes)
+{
+    struct inbox *box = context;
+    const unsigned place = box->count++;
+    uint8_t before[sizeof(box->frames[0].bytes)];
+
+    assert_true(place < FRAMES_MAX && len_bytes <= sizeof(before));
+    memcpy(before, frame, len_bytes);
+    memcpy(box->frames[place].bytes, frame, len_bytes);
+    box->frames[place].len_bytes = len_bytes;
+    memcpy(box->source, frame + RAWE_MAC_BYTES, RAWE_MAC_BYTES);
+    if (box->nest != 0) {
+        box->nest--;
+        (void)rawe_port_receive(box->port, 3, &receiver, box);
+    }
+    /* What is received meanwhile must not change this frame. */
+    box->damaged = box->damaged || memcmp(before, frame, len_bytes) != 0;
+}
+
+static const struct rawe_port_receiver receiver = {.frame = keep};
+
+/** Receive until `count` frames have arrived. Datagrams over lo arrive before send returns. */
+static void receive(struct rawe_port *port, unsigned count)
+{
+    inbox.port = port;
+    while (inbox.count < count) {
+        assert_true(rawe_port_pending(port));
+        (void)rawe_port_receive(port, 5, &receiver, &inbox);
+    }
+    assert_int_equal(inbox.count, count);
+    assert_false(rawe_port_pending(port));
+}
+
+static void assert_frame(unsigned place, unsigned number, size_t payload_bytes)
+{
+    const uint8_t *bytes = inbox.frames[place].bytes;
+    struct rawe_header header;
+
+    assert_int_equal(inbox.frames[place].len_bytes, RAWE_PAYLOAD_OFFSET + payload_bytes);
+    assert_int_equal(rawe_header_decode(&header, bytes + RAWE_ETH_HEADER_BYTES,
+                                        inbox.frames[place].len_bytes - RAWE_ETH_HEADER_BYTES),
+                     RAWE_DECODE_OK);
+    assert_int_equal(header.sequence, number);
+    for (size_t i = 0; i < payload_bytes; i++) {
+        assert_int_equal(bytes[RAWE_PAYLOAD_OFFSET + i], (uint8_t)(number * 7 + i));
+    }
+}
+
+/** Send `count` frames at once, of `payload_bytes` each but for the last. */
+static void send_several(unsigned count, size_t payload_bytes, size_t last_bytes)
+{
+    static struct outgoing out[FRAMES_MAX];
+    struct rawe_frame frames[FRAMES_MAX];
+
+    for (unsigned i = 0; i < count; i++) {
+        frames[i] = build(&out[i], RAWE_FRAME_DATA, peer.config.port, peer.config.key, i,
+                          i + 1 == count ? last_bytes : payload_bytes);
+    }
+    assert_int_equal(us.link->kind->transmit(us.link, frames, count), count);
+}
+
+TEST(transmit__several_arrive_complete_and_in_order)
+{
+    static const struct {
+        const char *name;
+        unsigned count;
+        size_t payload_bytes, last_bytes;
+    } cases[] = {
+        {"one", 1, 0, 8},
+        {"the last one shorter", 10, 1400, 4},
+        {"the last one longer", 10, 8, 1400},
+        {"all equal", 10, 200, 200},
+        {"more than the kernel cuts at once", FRAMES_MAX, 16, 16},
+        {"longer than a datagram", 60, 1400, 1400},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        unit_case(cases[i].name);
+        inbox.count = 0;
+        send_several(cases[i].count, cases[i].payload_bytes, cases[i].last_bytes);
+        receive(peer.link, cases[i].count);
+        for (unsigned j = 0; j < cases[i].count; j++) {
+            assert_frame(j, j,
+                         j + 1 == cases[i].count ? cases[i].last_bytes : cases[i].payload_bytes);
+        }
+    }
+}
+
+/** A callback may receive; what it receives comes next, and the outer frame stays as it was. */
+TEST(receive__nested_calls_keep_order_and_content)
+{
+    for (unsigned nest = 1; nest < 12; nest++) {
+        memset(&inbox, 0, sizeof(inbox));
+        inbox.nest = nest;
+        send_several(20, 64, 64);
+        send_several(20, 64, 64);
+        receive(peer.link, 40);
+        assert_false(inbox.damaged);
+        for (unsigned i = 0; i < 40; i++) {
+            assert_frame(i, i % 20, 64);
+        }
+    }
+}
+
+TEST(receive__only_frames_for_this_use)
+{
+    const struct {
+        const char *name;
+        uint8_t type;
+        uint16_t port;
+        uint32_t key;
+        bool for_link, for_responder;
+    } cases[] = {
+        {"data", RAWE_FRAME_DATA, peer.config.port, peer.config.key, true, false},
+        {"acknowledgement", RAWE_FRAME_ACK, peer.config.port, peer.config.key, true, false},
+        {"a probe, to both", RAWE_FRAME_PROBE, peer.config.port, peer.config.key, true, true},
+        {"ping", RAWE_FRAME_PING, peer.config.ping_port, peer.config.ping_key, false, true},
+        {"pong", RAWE_FRAME_PONG, peer.config.ping_port, peer.config.ping_key, false, true},
+        {"foreign key", RAWE_FRAME_DATA, peer.config.port, peer.config.key + 1, false, false},
+        {"foreign key of a ping", RAWE_FRAME_PING, peer.config.ping_port, peer.config.key, false,
+         false},
+        {"a ping to the wrong port", RAWE_FRAME_PING, peer.config.port, peer.config.ping_key, false,
+         false},
+        {"data to the responder", RAWE_FRAME_DATA, peer.config.ping_port, peer.config.key, false,
+         false},
+        {"unknown type", RAWE_FRAME_TYPE_END, peer.config.port, peer.config.key, false, false},
+        {"type 0", 0, peer.config.port, peer.config.key, false, false},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        unit_case(cases[i].name);
+        assert_int_equal(send_one(cases[i].type, cases[i].port, cases[i].key), 1);
+        inbox.count = 0;
+        (void)rawe_port_receive(peer.link, 10, &receiver, &inbox);
+        assert_int_equal(inbox.count, cases[i].for_link);
+        inbox.count = 0;
+        (void)rawe_port_receive(peer.responder, 10, &receiver, &inbox);
+        assert_int_equal(inbox.count, cases[i].for_responder);
+    }
+}
+
+/** Datagrams of an unknown peer, of any length, are dropped. */
+TEST(receive__short_and_foreign_datagrams_are_dropped)
+{
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const struct sockaddr_in to = {.sin_family = AF_INET,
+                                   .sin_port = htons(peer.config.port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    uint8_t bytes[200] = {RAWE_WIRE_VERSION << 4 | RAWE_FRAME_DATA};
+
+    rawe_put16(bytes + RAWE_OFFSET_PORT, peer.config.port);
+    rawe_put32(bytes + RAWE_OFFSET_KEY, peer.config.key);
+    for (size_t len_bytes = 0; len_bytes < sizeof(bytes); len_bytes++) {
+        const bool complete = len_bytes >= RAWE_HEADER_BYTES;
+        bytes[0] = (uint8_t)(len_bytes % 2 != 0 ? RAWE_WIRE_VERSION << 4 | RAWE_FRAME_DATA
+                                                : (RAWE_WIRE_VERSION - 1) << 4 | RAWE_FRAME_DATA);
+        assert_int_equal(sendto(fd, bytes, len_bytes, 0, (const void *)&to, sizeof(to)), len_bytes);
+        inbox.count = 0;
+        (void)rawe_port_receive(peer.link, 10, &receiver, &inbox);
+        assert_int_equal(inbox.count, complete && len_bytes % 2 != 0);
+        assert_false(rawe_port_pending(peer.link));
+    }
+    close(fd);
+}
+
+/** The descriptor is readable while a datagram waits, so that a thread can sleep. */
+TEST(pending__agrees_with_poll)
+{
+    struct pollfd readable = {.fd = peer.link->fd, .events = POLLIN};
+
+    assert_int_equal(poll(&readable, 1, 0), 0);
+    assert_false(rawe_port_pending(peer.link));
+    assert_int_equal(send_one(RAWE_FRAME_DATA, peer.config.port, peer.config.key), 1);
+    assert_int_equal(poll(&readable, 1, WAIT_MS), 1);
+    assert_true(rawe_port_pending(peer.link));
+    receive(peer.link, 1);
+    assert_int_equal(poll(&readable, 1, 0), 0);
+}
+
+TEST(open__a_port_in_use_is_refused)
+{
+    struct rawe_port_config config = us.config;
+    struct rawe_port_error error;
+    struct rawe_port *port;
+
+    config.use = RAWE_PORT_EXPRESS;
+    assert_int_equal(rawe_port_open(&port, &config, &error), -1);
+    assert_null(port);
+    assert_int_equal(error.code, EADDRINUSE);
+    assert_string_equal(error.step, "bind to a UDP port");
+}
+
+TEST(counters__frames_and_losses)
+{
+    struct rawe_port_counters counters;
+    uint8_t group[] = {255, 255, 255, 255};
+    struct outgoing out;
+    struct rawe_frame frame;
+
+    send_several(10, 100, 100);
+    receive(peer.link, 10);
+    rawe_port_read_counters(us.link, &counters);
+    assert_int_equal(counters.frames_sent, 10);
+    rawe_port_read_counters(peer.link, &counters);
+    assert_int_equal(counters.frames_received, 10);
+    assert_int_equal(counters.ring_drops, 0);
+    /* Sending to the broadcast address is not permitted: lost, and not to be repeated. */
+    frame = build(&out, RAWE_FRAME_DATA, peer.config.port, peer.config.key, 0, 100);
+    rawe_udp_mac(out.head, group);
+    assert_int_equal(us.link->kind->transmit(us.link, &frame, 1), 1);
+    rawe_port_read_counters(us.link, &counters);
+    assert_int_equal(counters.send_errors, 1);
+    /* A datagram that finds no room is counted. */
+    for (unsigned i = 0; counters.ring_drops == 0 && i < 100000; i++) {
+        assert_int_equal(send_one(RAWE_FRAME_DATA, peer.config.port, peer.config.key), 1);
+        rawe_port_read_counters(peer.link, &counters);
+    }
+    assert_true(counters.ring_drops > 0);
+}
+
+TEST(mac__stands_for_an_address)
+{
+    uint8_t mac[RAWE_MAC_BYTES];
+
+    rawe_udp_mac(mac, (const uint8_t[]){10, 81, 0, 254});
+    assert_memory_equal(mac, ((const uint8_t[]){2, 4, 10, 81, 0, 254}), RAWE_MAC_BYTES);
+    assert_string_equal(rawe_udp_text(mac).text, "10.81.0.254");
+    rawe_udp_mac(mac, (const uint8_t[]){127, 0, 0, 1});
+    assert_memory_equal(mac, ((const uint8_t[]){0, 0, 0, 0, 0, 0}), RAWE_MAC_BYTES);
+    assert_string_equal(rawe_udp_text(mac).text, "127.0.0.1");
+    send_several(1, 8, 8);
+    receive(peer.link, 1);
+    assert_memory_equal(inbox.source, mac, RAWE_MAC_BYTES);
+}
