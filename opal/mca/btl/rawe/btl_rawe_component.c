@@ -136,7 +136,7 @@ static void open_module(const struct rawe_interface *interface)
     }
     /* Open lo when a process needs it, unless all ranks will look for each other there at once. */
     bool later =
-        interface->loopback && 0 != mca_btl_rawe_state.module_count &&
+        interface->loopback && 0 != mca_btl_rawe_state.module_count && !module->udp &&
         (1 == mca_btl_rawe_compat_local_ranks() || mca_btl_rawe_compat_shared_memory_expected());
     if (later ? !mca_btl_rawe_module_open_responder(module) : !module->open_sockets(module)) {
         mca_btl_rawe_failures_report();

@@ -101,7 +101,7 @@ static void report_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *p
     }
     if (path->mtu_passed_bytes < path->mtu_bytes) {
         MCA_BTL_RAWE_HELP_IF_ASKED(full_size_lost, module->interface.name, host.text,
-                                   rawe_mac_text(address->mac).text, path->mtu_bytes,
+                                   mca_btl_rawe_address_text(address->mac).text, path->mtu_bytes,
                                    path->mtu_passed_bytes);
     }
 }
@@ -340,8 +340,8 @@ static void count_unreachable(const struct search *search)
         if (!search->paths[i].process_known && last == module) {
             MCA_BTL_RAWE_HELP_IF_ASKED(
                 peer_unreachable, module->interface.name, mca_btl_rawe_peer_text(proc).text,
-                mca_btl_rawe_compat_hostname(proc).text, rawe_mac_text(candidate->address.mac).text,
-                search->timeout_ms);
+                mca_btl_rawe_compat_hostname(proc).text,
+                mca_btl_rawe_address_text(candidate->address.mac).text, search->timeout_ms);
         }
     }
 }

@@ -438,8 +438,8 @@ static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, ui
     MCA_BTL_RAWE_HELP(connection_stalled, endpoint->module->interface.name,
                       mca_btl_rawe_peer_text(endpoint->proc).text,
                       mca_btl_rawe_compat_hostname(endpoint->proc).text,
-                      rawe_mac_text(endpoint->address.mac).text, seen, stalled_ns / 1000000000u,
-                      mca_btl_rawe_params.peer_timeout);
+                      mca_btl_rawe_address_text(endpoint->address.mac).text, seen,
+                      stalled_ns / 1000000000u, mca_btl_rawe_params.peer_timeout);
 }
 
 void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
@@ -476,7 +476,7 @@ static void validate_path(mca_btl_base_endpoint_t *endpoint)
             if (!mca_btl_rawe_state.finalizing) { /* this may be the progress thread */
                 MCA_BTL_RAWE_HELP_IF_ASKED(full_size_lost, endpoint->module->interface.name,
                                            mca_btl_rawe_compat_hostname(endpoint->proc).text,
-                                           rawe_mac_text(endpoint->address.mac).text,
+                                           mca_btl_rawe_address_text(endpoint->address.mac).text,
                                            endpoint->path_mtu_bytes, path.mtu_passed_bytes);
             }
             mca_btl_rawe_endpoint_limit_mtu(endpoint, path.mtu_passed_bytes);
@@ -649,10 +649,10 @@ void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_
                                 mca_btl_rawe_peer_text(endpoint->proc).text, module->interface.name,
                                 (unsigned)(silent_ns / 1000000000u));
     } else if (!endpoint->stall_reported) {
-        MCA_BTL_RAWE_HELP(peer_lost, module->interface.name,
-                          mca_btl_rawe_peer_text(endpoint->proc).text,
-                          mca_btl_rawe_compat_hostname(endpoint->proc).text,
-                          rawe_mac_text(endpoint->address.mac).text, silent_ns / 1000000000u);
+        MCA_BTL_RAWE_HELP(
+            peer_lost, module->interface.name, mca_btl_rawe_peer_text(endpoint->proc).text,
+            mca_btl_rawe_compat_hostname(endpoint->proc).text,
+            mca_btl_rawe_address_text(endpoint->address.mac).text, silent_ns / 1000000000u);
     }
     process_lose(endpoint, "peer is silent");
 }

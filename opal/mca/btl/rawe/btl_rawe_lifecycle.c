@@ -20,6 +20,7 @@
 #include "linux/packet/rawe_helper.h"
 #include "linux/packet/rawe_packet.h"
 #include "linux/sys/rawe_shared.h"
+#include "linux/udp/rawe_udp.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -133,9 +134,8 @@ static struct rawe_port_config port_config(const mca_btl_rawe_module_t *module,
                                            enum rawe_port_use use)
 {
     const struct rawe_interface *interface = &module->interface;
-
-    return (struct rawe_port_config){
-        .kind = &rawe_packet_port,
+    struct rawe_port_config config = {
+        .kind = module->udp ? &rawe_udp_port : &rawe_packet_port,
         .use = use,
         .interface = interface->name,
         .interface_index = interface->index,
@@ -150,6 +150,8 @@ static struct rawe_port_config port_config(const mca_btl_rawe_module_t *module,
         .priority = (uint8_t)mca_btl_rawe_params.socket_priority,
         .helper = mca_btl_rawe_params.helper,
     };
+    memcpy(config.address, module->address.mac, RAWE_MAC_BYTES);
+    return config;
 }
 
 /** Start the responder on its port. */
@@ -251,6 +253,7 @@ static void open_engine(mca_btl_rawe_module_t *module)
         .host_index = mca_btl_rawe_compat_local_rank(),
         .congestion = mca_btl_rawe_params_congestion(),
         .link_mbps = module->address.speed_mbps,
+        .checksummed = module->udp,
         .liveness.peer_timeout_ns = params->peer_timeout * 1000 * MEGA,
         .liveness.idle_ns = module->idle_ns,
         .streak_ns = 1000 * params->streak_us,
@@ -282,6 +285,18 @@ static void open_engine(mca_btl_rawe_module_t *module)
     }
 }
 
+/** Return true if the interface's MTU is usable; otherwise note the failure. */
+static bool has_room(const mca_btl_rawe_module_t *module)
+{
+    const struct rawe_port_error error = {"using an MTU below 512 bytes", EINVAL};
+    bool enough = module->interface.mtu_bytes >= MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES;
+
+    if (!enough) {
+        mca_btl_rawe_failure_note(false, module->interface.name, &error);
+    }
+    return enough;
+}
+
 /** Implement mca_btl_rawe_module_t.open_sockets. */
 static bool open_sockets(mca_btl_rawe_module_t *module)
 {
@@ -290,9 +305,7 @@ static bool open_sockets(mca_btl_rawe_module_t *module)
     struct rawe_port_opening responder = {.config = port_config(module, RAWE_PORT_RESPONDER)};
     const bool responds = NULL != module->responder;
 
-    if (module->interface.mtu_bytes < MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES) {
-        link.error = (struct rawe_port_error){"using an MTU below 512 bytes", EINVAL};
-        mca_btl_rawe_failure_note(false, module->interface.name, &link.error);
+    if (!has_room(module)) {
         return false;
     }
     rawe_port_open_begin(&link);
@@ -326,13 +339,14 @@ struct identity {
     struct rawe_interface interface;
     uint32_t key, ping_key;
     uint16_t port, ping_port;
+    uint16_t udp_port; /**< in place of `port`, with UDP; 0: none yet */
 };
 
 /**
  * Return an interface's identity, drawn on first use and kept for the life of the process. Open MPI
  * may be initialized again (MPI 4 sessions), but PMIx still gives peers the first published one.
  */
-static const struct identity *identity_of(const struct rawe_interface *interface)
+static struct identity *identity_of(const struct rawe_interface *interface)
 {
     static struct identity identities[MCA_BTL_RAWE_MODULES_MAX];
     static unsigned count;
@@ -349,11 +363,84 @@ static const struct identity *identity_of(const struct rawe_interface *interface
         return NULL;
     }
     drawn.interface = *interface;
+    drawn.udp_port = 0;
     /* The responder's filter must distinguish the two keys. */
     drawn.ping_key = drawn.ping_key != drawn.key ? drawn.ping_key : ~drawn.key;
     unsigned place = count < MCA_BTL_RAWE_MODULES_MAX ? count++ : count - 1;
     identities[place] = drawn;
     return &identities[place];
+}
+
+/** Attempts to find two adjacent UDP ports that no other process uses. */
+#define UDP_ATTEMPTS_MAX 64u
+
+/** Open both of the module's UDP ports, the responder's above the other. Returns errno. */
+static int open_udp_pair(mca_btl_rawe_module_t *module, struct rawe_port_opening *responder)
+{
+    struct rawe_port_config config = port_config(module, RAWE_PORT_EXPRESS);
+
+    responder->config = port_config(module, RAWE_PORT_RESPONDER);
+    if (0 != rawe_port_open(&module->link, &config, &responder->error)) {
+        return responder->error.code;
+    }
+    if (NULL == module->responder &&
+        0 != rawe_port_open(&responder->port, &responder->config, &responder->error)) {
+        rawe_port_close(module->link);
+        module->link = NULL;
+        return responder->error.code;
+    }
+    return 0;
+}
+
+/** Implement mca_btl_rawe_module_t.open_sockets for UDP. Ports once published are kept. */
+static bool open_udp(mca_btl_rawe_module_t *module)
+{
+    const struct mca_btl_rawe_params *params = &mca_btl_rawe_params;
+    struct identity *identity = identity_of(&module->interface);
+    struct rawe_port_opening responder = {.port = NULL};
+    bool published = 0 != identity->udp_port;
+    int code = EADDRINUSE;
+
+    if (!has_room(module)) {
+        return false;
+    }
+    for (unsigned i = 0; EADDRINUSE == code && i < (published ? 1u : UDP_ATTEMPTS_MAX); ++i) {
+        uint32_t number =
+            identity->key + 2654435769u * i; /* any sequence that differs by process */
+        module->address.port =
+            published ? identity->udp_port
+                      : (uint16_t)(params->udp_port_min + number % (params->udp_port_range - 1));
+        module->address.ping_port = (uint16_t)(module->address.port + 1);
+        code = open_udp_pair(module, &responder);
+    }
+    if (0 != code) {
+        mca_btl_rawe_failure_note(false, module->interface.name, &responder.error);
+        return false;
+    }
+    identity->udp_port = module->address.port;
+    open_engine(module);
+    if (NULL == module->responder && !start_responder(module, &responder)) {
+        return false;
+    }
+    atomic_store_explicit(&module->open, true, memory_order_release);
+    return true;
+}
+
+/** Make a module's interface and address those of UDP. Returns false if there is no address. */
+static bool use_udp(struct rawe_interface *interface)
+{
+    const uint8_t loopback[] = {127, 0, 0, 1};
+    uint8_t address[RAWE_UDP_ADDRESS_BYTES];
+
+    if (interface->loopback) {
+        memcpy(address, loopback, sizeof(address));
+    } else if (!rawe_interface_ipv4(interface->index, address)) {
+        mca_btl_rawe_compat_say("does not use %s: it has no IPv4 address", interface->name);
+        return false;
+    }
+    rawe_udp_mac(interface->mac, address);
+    interface->mtu_bytes -= MIN(interface->mtu_bytes, RAWE_UDP_OVERHEAD_BYTES);
+    return true;
 }
 
 /** Return the speed set by the user (btl_rawe_bandwidth), or the driver's. 0: unknown. */
@@ -363,8 +450,14 @@ static uint32_t speed_mbps(const struct rawe_interface *interface)
     return 0 != set_mbps && !interface->loopback ? set_mbps : interface->speed_mbps;
 }
 
-mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *interface)
+mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *found)
 {
+    struct rawe_interface interface_used = *found, *interface = &interface_used;
+    const bool udp = mca_btl_rawe_params_udp();
+
+    if (udp && !use_udp(interface)) {
+        return NULL;
+    }
     mca_btl_rawe_module_t *module = aligned_alloc(_Alignof(mca_btl_rawe_module_t), sizeof(*module));
     const struct identity *identity = identity_of(interface);
 
@@ -376,7 +469,8 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     memset(module, 0, sizeof(*module));
     module->super = mca_btl_rawe_module_template;
     module->super.btl_component = mca_btl_rawe_state.component;
-    module->open_sockets = open_sockets;
+    module->udp = udp;
+    module->open_sockets = udp ? open_udp : open_sockets;
     module->interface = *interface;
     module->address.port = identity->port;
     module->address.key = identity->key;

@@ -52,7 +52,9 @@ static const struct metric metrics[] = {
     {"link_send_full", "times the kernel had no room for a plain frame", COUNT(link.send_full)},
     {"link_send_errors", "plain frames the kernel refused for good, so that they are lost",
      COUNT(link.send_errors)},
-    {"link_ring_drops", "plain frames for this process that found its receive ring full",
+    {"link_ring_drops",
+     "plain frames for this process that found its receive ring full; with UDP "
+     "also damaged ones",
      COUNT(link.ring_drops)},
     {"bulk_frames_sent", "frames handed to the kernel in batches", COUNT(bulk.frames_sent)},
     {"bulk_frames_received",
@@ -206,7 +208,8 @@ void mca_btl_rawe_metrics_check_ring(mca_btl_rawe_module_t *module)
 
     rawe_port_read_counters(module->link, &link);
     rawe_port_read_counters(module->bulk, &bulk);
-    if (0 != link.ring_drops + bulk.ring_drops) {
+    /* A UDP socket counts damaged datagrams and those that found no room as one. */
+    if (!module->udp && 0 != link.ring_drops + bulk.ring_drops) {
         MCA_BTL_RAWE_HELP_IF_ASKED(ring_dropped_frames, module->interface.name,
                                    link.ring_drops + bulk.ring_drops,
                                    mca_btl_rawe_state.ring_bytes);
@@ -348,7 +351,7 @@ static void dump_endpoint(const mca_btl_rawe_module_t *module,
              module->interface.name, (unsigned)endpoint->proc->proc_name.vpid);
     opal_output(0, "%s host=%s mac=%s path_mtu=%" PRIu32 " in_use=%d lost=%d last_pong_ago=%s",
                 head, mca_btl_rawe_compat_hostname(endpoint->proc).text,
-                rawe_mac_text(endpoint->address.mac).text, endpoint->path_mtu_bytes,
+                mca_btl_rawe_address_text(endpoint->address.mac).text, endpoint->path_mtu_bytes,
                 endpoint->in_use, endpoint->lost, ago_us(pong_ns, now_ns).text);
     for (unsigned lane = 0; lane < RAWE_LANES; ++lane) {
         if (NULL != endpoint->peer.conn[lane]) {

@@ -3,6 +3,7 @@
 
 #include "btl_rawe_help.h"
 #include "btl_rawe_params.h"
+#include "linux/udp/rawe_udp.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -19,6 +20,11 @@ uint64_t mca_btl_rawe_now_ns(void)
 uint64_t mca_btl_rawe_peer_now_ns(void *context)
 {
     return mca_btl_rawe_now_ns();
+}
+
+struct rawe_mac_text mca_btl_rawe_address_text(const uint8_t mac[RAWE_MAC_BYTES])
+{
+    return mca_btl_rawe_params_udp() ? rawe_udp_text(mac) : rawe_mac_text(mac);
 }
 
 unsigned mca_btl_rawe_modules_count(bool loopback, mca_btl_rawe_module_t **last)

@@ -83,6 +83,7 @@ typedef struct mca_btl_rawe_module {
     /* btl_rawe_lifecycle: set-up */
     mca_btl_base_module_t super;
     struct mca_btl_rawe_address address; /**< our published address */
+    bool udp;                            /**< frames are UDP datagrams (linux/udp/rawe_udp.h) */
     struct rawe_responder *responder;
     /** Open missing sockets. Returns false on failure, see mca_btl_rawe_failures_report. */
     bool (*open_sockets)(struct mca_btl_rawe_module *module);
@@ -194,6 +195,9 @@ uint64_t mca_btl_rawe_now_ns(void);
 
 /** rawe_engine_config.clock_ns: return mca_btl_rawe_now_ns(). */
 uint64_t mca_btl_rawe_peer_now_ns(void *context);
+
+/** Format the address of a peer or this process, as frames of this kind have it, for messages. */
+struct rawe_mac_text mca_btl_rawe_address_text(const uint8_t mac[RAWE_MAC_BYTES]);
 
 /** Count the modules for lo, or those for other interfaces, and store the last one, if any. */
 unsigned mca_btl_rawe_modules_count(bool loopback, mca_btl_rawe_module_t **last);

@@ -79,7 +79,8 @@ static mca_btl_rawe_module_t *only_module(void)
 
 bool mca_btl_rawe_multicast_possible(bool mpi_threads)
 {
-    return !mpi_threads && !mca_btl_rawe_compat_fault_tolerant() && NULL != only_module();
+    return !mca_btl_rawe_params_udp() && !mpi_threads && !mca_btl_rawe_compat_fault_tolerant() &&
+           NULL != only_module();
 }
 
 /* ---- the wire ---- */

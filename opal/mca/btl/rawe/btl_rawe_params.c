@@ -122,6 +122,11 @@ static bool is_set(const char *text)
     return NULL != text && '\0' != *text;
 }
 
+bool mca_btl_rawe_params_udp(void)
+{
+    return NULL != mca_btl_rawe_params.kind && 0 == strcmp(mca_btl_rawe_params.kind, "udp");
+}
+
 const struct rawe_cc_type *mca_btl_rawe_params_congestion(void)
 {
     const char *name = mca_btl_rawe_params.congestion;
@@ -152,6 +157,17 @@ int mca_btl_rawe_params_check(void)
         return OPAL_ERR_BAD_PARAM;
     }
 
+    const char *kind = mca_btl_rawe_params.kind;
+    if (is_set(kind) && 0 != strcmp(kind, "packet") && !mca_btl_rawe_params_udp()) {
+        MCA_BTL_RAWE_HELP_IF_ASKED(parameter_out_of_range, "kind", kind, "packet, udp");
+        return OPAL_ERR_BAD_PARAM;
+    }
+    if (mca_btl_rawe_params_udp() &&
+        mca_btl_rawe_params.udp_port_min + mca_btl_rawe_params.udp_port_range > 65536) {
+        MCA_BTL_RAWE_HELP_IF_ASKED(parameter_out_of_range, "udp_port_range", "beyond port 65535",
+                                   "at most 65536 less btl_rawe_udp_port_min");
+        return OPAL_ERR_BAD_PARAM;
+    }
     if (NULL == mca_btl_rawe_params_congestion()) {
         char names[128] = "";
 

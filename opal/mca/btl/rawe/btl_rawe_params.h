@@ -19,6 +19,10 @@
     X(ethertype, 0x88B5, 0x0600, 0xFFFF, "", "", 4,                                               \
       "EtherType of all frames, the same on all hosts; the default is the one IEEE 802 sets "     \
       "aside for local experiments")                                                              \
+    X(udp_port_min, 32768, 1024, 65534, "", "", 5,                                                \
+      "Lowest UDP port used with btl_rawe_kind udp: each process has two for each interface")     \
+    X(udp_port_range, 28000, 2, 64511, "", "", 5,                                                 \
+      "Number of UDP ports from btl_rawe_udp_port_min on, which firewalls must let pass")         \
     X(socket_priority, 0, 0, 6, "", ", 0: as other traffic", 5,                                   \
       "Priority (SO_PRIORITY) of all frames that are sent: queueing disciplines go by it, and "   \
       "the egress-qos-map of a VLAN interface makes it the priority code point of the tag")       \
@@ -84,6 +88,9 @@
 
 /** Texts: name, default (NULL: empty), level, sentence. */
 #define MCA_BTL_RAWE_TEXT_LIST(X)                                                                 \
+    X(kind, "packet", 2,                                                                          \
+      "What carries frames: packet (raw Ethernet, by packet sockets) or udp (UDP over IPv4, "     \
+      "which needs no privilege and crosses routers); the same on all hosts")                     \
     X(if_include, NULL, 1,                                                                        \
       "Comma-separated list of the interfaces to use: names (exact or with a trailing *), MAC "   \
       "addresses, or subnets such as 10.1.0.0/16; not together with btl_rawe_if_exclude. Empty: " \
@@ -114,6 +121,9 @@ extern struct mca_btl_rawe_params mca_btl_rawe_params;
 
 /** Register all of the above for `component` and read the user's values. OPAL_SUCCESS or error. */
 int mca_btl_rawe_params_register(const mca_base_component_t *component);
+
+/** Return true if frames are UDP datagrams (btl_rawe_kind). */
+bool mca_btl_rawe_params_udp(void);
 
 /** Return the chosen congestion control; NULL: the name is unknown. */
 const struct rawe_cc_type *mca_btl_rawe_params_congestion(void);

@@ -3,7 +3,7 @@
  *
  * Processes, and what they publish about themselves:
  *
- *    0 | wire version 8 | count 8 | EtherType 16 | 0 8 | capabilities 8 | 0 16 |
+ *    0 | wire version 8 | count 8 | EtherType, or 0 for UDP 16 | 0 8 | capabilities 8 | 0 16 |
  *    8 | host 64 |
  *   16 | per module: MAC 6 bytes | port 16 | key 32 | MTU 32 | speed Mb/s 32 | longest message 32 |
  *      |             responder's key 32 | responder's port 16 | 0 16 |
@@ -210,6 +210,12 @@ static void request_modex(struct record *record)
     }
 }
 
+/** Return what `head.ethertype` has for our kind of frames. UDP datagrams have no EtherType. */
+static uint16_t own_ethertype(void)
+{
+    return mca_btl_rawe_params_udp() ? 0 : (uint16_t)mca_btl_rawe_params.ethertype;
+}
+
 /** A parameter that must be equal on both sides, but is not. */
 struct difference {
     const char *what; /**< NULL: none */
@@ -228,9 +234,12 @@ static struct difference modex_parse(const char *data, size_t len_bytes,
     struct difference difference = {.what = NULL};
     if (RAWE_WIRE_VERSION != head.wire_version) {
         difference = (struct difference){"wire version", RAWE_WIRE_VERSION, head.wire_version};
-    } else if (ntohs(head.ethertype) != mca_btl_rawe_params.ethertype) {
-        difference = (struct difference){"EtherType", (unsigned)mca_btl_rawe_params.ethertype,
-                                         ntohs(head.ethertype)};
+    } else if (ntohs(head.ethertype) != own_ethertype()) {
+        difference =
+            (struct difference){0 == own_ethertype() || 0 == head.ethertype
+                                    ? "btl_rawe_kind (the EtherType of raw frames, or 0 for udp)"
+                                    : "EtherType",
+                                own_ethertype(), ntohs(head.ethertype)};
     }
     out->host = be64toh(head.host);
     out->capabilities = head.capabilities;
@@ -417,7 +426,7 @@ int mca_btl_rawe_proc_publish(void)
     memset(&modex, 0, sizeof(modex));
     modex.head.wire_version = RAWE_WIRE_VERSION;
     modex.head.count = (uint8_t)count;
-    modex.head.ethertype = htons((uint16_t)mca_btl_rawe_params.ethertype);
+    modex.head.ethertype = htons(own_ethertype());
     if (mca_btl_rawe_state.collectives && mca_btl_rawe_state.multicast_possible) {
         modex.head.capabilities = MCA_BTL_RAWE_CAPABILITY_MULTICAST;
     }

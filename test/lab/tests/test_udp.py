@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Jobs whose frames are UDP datagrams (btl_rawe_kind udp), without any privilege."""
+
+import pytest
+from conftest import (
+    BEYOND_OPEN_MPI,
+    ETHERTYPE,
+    HANG_SECONDS,
+    RAWE,
+    STATS,
+    assert_one_message,
+    assert_success,
+    counted,
+    help_messages,
+    public_place,
+    reports,
+    run_as_user,
+    run_job,
+    run_verify,
+    show,
+)
+
+UDP = ("--mca", "btl_rawe_kind", "udp")
+EFFORT = ["--quick", "--scale", "0.1", "--skip", BEYOND_OPEN_MPI]
+
+
+def verify_over_udp(lab, ranks, *words, **options):
+    """Run the verification program over UDP; no raw frame may leave a host."""
+    lab.count_frames(ETHERTYPE)
+    result = run_verify(lab, ranks, *UDP, *STATS, *words, **options)
+    assert all(lab.frames(host) == 0 for host in lab.hosts)
+    assert counted(result, "link_frames_received") > 0
+    assert help_messages(result) == [], show(result)
+
+
+def run_alone(lab, ranks, *words):
+    """Run a job that may fail, over rawe alone."""
+    return lab.mpirun(["-np", ranks, *RAWE, *words], timeout=HANG_SECONDS, build=lab.build)
+
+
+@pytest.mark.parametrize(
+    "ranks, hosts, options",
+    [
+        (2, 2, {}),
+        (2, 2, {"nic": "cut"}),
+        (2, 2, {"nic": "plain"}),
+        (2, 2, {"mtu": 9000, "nic": "cut"}),
+        (2, 2, {"loss": 1}),
+        (2, 2, {"nics": 2}),
+        (4, 2, {}),
+        (8, 4, {"loss": 1}),
+        (2, 1, {}),
+    ],
+)
+def test_every_byte_arrives(make_lab, verify, ranks, hosts, options):
+    verify_over_udp(make_lab(hosts=hosts, **options), ranks, verify, *EFFORT)
+
+
+def test_every_byte_arrives_over_a_bad_wire(make_lab, verify):
+    wire = "delay=100us,reorder=5%:1ms,duplicate=2%,loss=1%,corrupt=1%,truncate=1%"
+    verify_over_udp(make_lab(hosts=2, topology="wire", wire=wire), 2, verify, *EFFORT)
+
+
+def test_every_byte_arrives_one_sided(make_lab, verify):
+    effort = ["--quick", "--scale", "0.1", "--max-bytes", "70000", "--only", "onesided,windows"]
+    verify_over_udp(make_lab(hosts=2), 2, verify, *effort)
+
+
+def test_every_byte_arrives_with_threads(make_lab, verify):
+    effort = ["--quick", "--scale", "0.1", "--only", "threads", "--thread-level", "multiple"]
+    verify_over_udp(make_lab(hosts=2), 2, verify, *effort)
+
+
+def test_a_user_without_any_right_runs_it(make_lab, build, verify):
+    with public_place(build, verify) as place:
+        result = run_as_user(make_lab(hosts=1), place, *UDP)
+    assert_success(result)
+    assert help_messages(result) == [], show(result)
+
+
+def test_datagrams_of_one_length_share_calls(make_lab, verify):
+    """A long message is many frames: without UDP_SEGMENT and UDP_GRO each takes a system call."""
+    lab = make_lab(hosts=2, nic="cut")
+    result = run_job(lab, 2, *UDP, *STATS, verify, "--quick", "--scale", "0.1", "--only", "pt2pt")
+    frames = sum(counters["frames_sent"] for counters in reports(result.errors).values())
+    assert frames > 1000, show(result)
+
+
+def test_processes_of_both_kinds_refuse_each_other(make_lab, verify):
+    lab = make_lab(hosts=2)
+    other = ["-np", 1, "-x", "OMPI_MCA_btl_rawe_kind=udp", verify, "--quick"]
+    result = run_alone(lab, 1, verify, "--quick", ":", *other)
+    assert result.returncode != 0 and not result.timed_out
+    assert "btl_rawe_kind" in "".join(help_messages(result)), show(result)
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (("--mca", "btl_rawe_kind", "tcp"), "packet, udp"),
+        ((*UDP, "--mca", "btl_rawe_udp_port_min", "60000"), "btl_rawe_udp_port_range"),
+    ],
+)
+def test_a_bad_value_is_refused(make_lab, verify, options, said):
+    result = run_alone(make_lab(hosts=1), 2, *options, verify, "--quick")
+    assert result.returncode != 0
+    assert_one_message(result, said)
+
+
+def test_ports_stay_in_the_range(make_lab, verify):
+    """Four ranks need two ports each; with fewer, a rank says what it could not open."""
+    lab = make_lab(hosts=1)
+    few = [*UDP, "--mca", "btl_rawe_udp_port_min", 41000, "--mca", "btl_rawe_udp_port_range"]
+    run_verify(lab, 4, *few, 40, verify, *EFFORT)
+    result = run_alone(lab, 4, *few, 3, verify, "--quick")
+    assert result.returncode != 0 and not result.timed_out
+    assert "bind to a UDP port" in "".join(help_messages(result)), show(result)
