@@ -12,6 +12,7 @@ BASELINE = "baseline"  # the programs without MPI, shown as a transport
 OLD = "old"  # rawe of another build, see --against
 UNICAST = "unicast"  # rawe without coll/rawe: collectives send to each process
 ASYNC = "async"  # rawe with its progress thread
+UDP = "udp"  # rawe in UDP datagrams
 # mpirun's arguments for each transport, and the component that it needs.
 TRANSPORTS = {
     "tcp": ("--mca pml ob1 --mca btl tcp,self", "btl:tcp"),
@@ -19,6 +20,7 @@ TRANSPORTS = {
     OLD: ("--mca pml ob1 --mca btl rawe,self", "btl:rawe"),
     UNICAST: ("--mca pml ob1 --mca btl rawe,self --mca coll ^rawe", "btl:rawe"),
     ASYNC: ("--mca pml ob1 --mca btl rawe,self --mca btl_rawe_async_progress 1", "btl:rawe"),
+    UDP: ("--mca pml ob1 --mca btl rawe,self --mca btl_rawe_kind udp", "btl:rawe"),
     SHARED_MEMORY: ("--mca pml ob1 --mca btl vader,self", "btl:vader"),
     # Without these, this PML accepts only hardware that UCX drives.
     "ucx": (
@@ -36,6 +38,7 @@ TITLES = {
     OLD: "btl/rawe of --against",
     UNICAST: "btl/rawe without multicast",
     ASYNC: "btl/rawe with async_progress",
+    UDP: "btl/rawe over UDP",
     "vader": "btl/vader (shared memory)",
     "ucx": "UCX over TCP",
     "ofi": "libfabric over TCP",
@@ -78,6 +81,7 @@ def arguments(transport, interface=None, shares_hosts=False, against=None):
             OLD: ["--mca", "btl_rawe_if_include", interface],
             UNICAST: ["--mca", "btl_rawe_if_include", interface],
             ASYNC: ["--mca", "btl_rawe_if_include", interface],
+            UDP: ["--mca", "btl_rawe_if_include", interface],
             "ucx": ["-x", f"UCX_NET_DEVICES={interface}"],
             "ofi": ["-x", f"FI_TCP_IFACE={interface}"],
         }.get(transport, [])
