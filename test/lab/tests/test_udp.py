@@ -115,3 +115,52 @@ def test_ports_stay_in_the_range(make_lab, verify):
     result = run_alone(lab, 4, *few, 3, verify, "--quick")
     assert result.returncode != 0 and not result.timed_out
     assert "bind to a UDP port" in "".join(help_messages(result)), show(result)
+
+
+AUTO = ("--mca", "btl_rawe_kind", "auto")
+NO_RIGHT = ["setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw"]
+
+
+def interfaces_used(lab, *words, btls=RAWE, options=STATS):
+    """Run two ranks, each with its own words before the program; return what carried messages."""
+    first, second, program = words
+    hosts = [lab.hosts[rank % len(lab.hosts)].name for rank in range(2)]
+    other = ["-np", 1, "--host", hosts[1], *options, *second, *program]
+    result = run_job(lab, 1, "--host", hosts[0], *options, *first, *program, ":", *other, btls=btls)
+    assert help_messages(result) == [], show(result)
+    return {
+        interface
+        for (_, interface), counters in reports(result.errors).items()
+        if counters["messages_sent"] > 0
+    }
+
+
+@pytest.mark.parametrize(
+    "kinds, rights, used",
+    [
+        (("auto", "auto"), (True, True), {"eth0"}),
+        (("auto", "auto"), (True, False), {"eth0/udp"}),
+        (("auto", "auto"), (False, True), {"eth0/udp"}),
+        (("auto", "auto"), (False, False), {"eth0/udp"}),
+        (("auto", "packet"), (True, True), {"eth0"}),
+        (("auto", "udp"), (True, True), {"eth0/udp"}),
+        (("udp", "auto"), (True, False), {"eth0/udp"}),
+    ],
+)
+def test_auto_chooses_for_each_pair(make_lab, verify, kinds, rights, used):
+    """Raw frames where both processes may send them, UDP otherwise."""
+    words = [
+        ["-x", f"OMPI_MCA_btl_rawe_kind={kind}", *([] if right else NO_RIGHT)]
+        for kind, right in zip(kinds, rights, strict=True)
+    ]
+    program = [verify, "--quick", "--scale", "0.1", "--only", "pt2pt"]
+    assert interfaces_used(make_lab(hosts=2), *words, program) == used
+    on_lo = {name.replace("eth0", "lo") for name in used}
+    assert interfaces_used(make_lab(hosts=1), *words, program) == on_lo
+
+
+def test_auto_with_several_ranks_and_interfaces(make_lab, verify):
+    lab = make_lab(hosts=2, nics=2)
+    result = run_verify(lab, 4, *AUTO, *STATS, verify, *EFFORT)
+    used = {key[1] for key, counters in reports(result.errors).items() if counters["frames_sent"]}
+    assert {"eth0", "eth1"} <= used and not any("udp" in name for name in used), show(result)

@@ -251,7 +251,7 @@ const struct rawe_port_kind rawe_packet_port = {.open = open_packet, .close = cl
 TEST(open_sockets__without_a_link_none_stays_open)
 {
     const struct rawe_interface lo = {.name = "lo", .loopback = true, .mtu_bytes = 65536};
-    mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(&lo);
+    mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(&lo, false);
 
     assert_non_null(module);
     mca_btl_rawe_params.batches = true;
@@ -266,7 +266,7 @@ TEST(open_sockets__without_a_link_none_stays_open)
 TEST(open_sockets__not_of_an_interface_with_a_tiny_mtu)
 {
     const struct rawe_interface eth0 = {.name = "eth0", .mtu_bytes = 296};
-    mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(&eth0);
+    mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(&eth0, false);
 
     assert_non_null(module);
     atomic_store(&packets_tried, 0);
@@ -278,7 +278,7 @@ TEST(open_sockets__not_of_an_interface_with_a_tiny_mtu)
 
 static struct mca_btl_rawe_address address_in_a_life(const struct rawe_interface *interface)
 {
-    mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(interface);
+    mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(interface, false);
 
     assert_non_null(module);
     struct mca_btl_rawe_address address = module->address;
@@ -324,7 +324,7 @@ TEST(mca_btl_rawe_module_new__the_user_may_know_the_rate)
         const struct rawe_interface interface = {
             .name = "eth0", .loopback = cases[i].loopback, .speed_mbps = cases[i].driver};
         mca_btl_rawe_module_template.btl_bandwidth = cases[i].set;
-        mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(&interface);
+        mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(&interface, false);
         assert_non_null(module);
         assert_int_equal(module->address.speed_mbps, cases[i].speed);
         assert_int_equal(module->super.btl_bandwidth, cases[i].bandwidth);
@@ -352,7 +352,7 @@ TEST(mca_btl_rawe_module_new__bounds_the_limits_that_users_set)
         mca_btl_rawe_module_template.btl_eager_limit = cases[i].eager;
         mca_btl_rawe_module_template.btl_rndv_eager_limit = cases[i].rendezvous;
         mca_btl_rawe_module_template.btl_max_send_size = cases[i].most;
-        mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(&lo);
+        mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(&lo, false);
         assert_non_null(module);
         assert_int_equal(module->super.btl_eager_limit, cases[i].eager_is);
         assert_int_equal(module->super.btl_rndv_eager_limit, cases[i].rendezvous_is);

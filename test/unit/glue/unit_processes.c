@@ -380,7 +380,7 @@ static void open_module(struct unit_process *process, unsigned rail)
     };
 
     snprintf(interface.name, sizeof(interface.name), "n%ueth%u", process->index, rail);
-    mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(&interface);
+    mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(&interface, false);
     assert_non_null(module);
     process->modules[rail] = module;
     mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;

@@ -123,28 +123,36 @@ static char *describe_interfaces(const struct rawe_interface *interfaces, unsign
     return text;
 }
 
-static void open_module(const struct rawe_interface *interface)
+/** Modules for lo: one for each kind of port. */
+#define LOOPBACK_MODULES 2u
+
+/** Open a module for raw frames or, with `udp`, for UDP. */
+static void open_module(const struct rawe_interface *interface, bool udp)
 {
-    /* The last place is for lo, without which processes of this host may be unreachable. */
-    if (mca_btl_rawe_state.module_count >= MCA_BTL_RAWE_MODULES_MAX - !interface->loopback) {
+    /* Where UDP is the alternative, no user needs to know why raw frames are not possible. */
+    const bool has_alternative = !udp && 0 != (MCA_BTL_RAWE_KIND_UDP & mca_btl_rawe_params_kinds());
+
+    /* The last places are for lo, without which processes of this host may be unreachable. */
+    if (mca_btl_rawe_state.module_count >=
+        MCA_BTL_RAWE_MODULES_MAX - (interface->loopback ? 0 : LOOPBACK_MODULES)) {
         mca_btl_rawe_compat_say("does not use %s: there are too many interfaces", interface->name);
         return;
     }
-    mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(interface);
+    mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(interface, udp);
     if (NULL == module) {
         return;
     }
     /* Open lo when a process needs it, unless all ranks will look for each other there at once. */
     bool later =
-        interface->loopback && 0 != mca_btl_rawe_state.module_count && !module->udp &&
+        interface->loopback && 0 != mca_btl_rawe_state.module_count && !udp &&
         (1 == mca_btl_rawe_compat_local_ranks() || mca_btl_rawe_compat_shared_memory_expected());
     if (later ? !mca_btl_rawe_module_open_responder(module) : !module->open_sockets(module)) {
-        mca_btl_rawe_failures_report();
+        (has_alternative ? mca_btl_rawe_failures_drop : mca_btl_rawe_failures_report)();
         mca_btl_rawe_finalize(&module->super);
         return;
     }
     mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
-    mca_btl_rawe_compat_say("uses %s", interface->name);
+    mca_btl_rawe_compat_say("uses %s%s", interface->name, udp ? " for UDP" : "");
 }
 
 /** Return the size of each ring: the user's, or what this rank needs and memory allows. */
@@ -158,6 +166,43 @@ static size_t ring_bytes(unsigned links)
                ? (size_t)mca_btl_rawe_params.ring_bytes
                : rawe_ring_share(memory_bytes, mca_btl_rawe_compat_local_ranks(),
                                  mca_btl_rawe_compat_ranks(), links);
+}
+
+/** Open modules for these interfaces except lo: all for raw frames, which are tried first. */
+static void open_chosen(const struct rawe_interface *interfaces, unsigned chosen)
+{
+    static const unsigned order[] = {MCA_BTL_RAWE_KIND_PACKET, MCA_BTL_RAWE_KIND_UDP};
+    const unsigned kinds = mca_btl_rawe_params_kinds();
+    bool reported = false;
+
+    for (unsigned k = 0; k < sizeof(order) / sizeof(order[0]); ++k) {
+        for (unsigned i = 0; i < chosen && 0 != (order[k] & kinds); ++i) {
+            if (interfaces[i].loopback) {
+                continue;
+            }
+            if (interfaces[i].ethernet && interfaces[i].up) {
+                open_module(&interfaces[i], MCA_BTL_RAWE_KIND_UDP == order[k]);
+            } else if (!reported && !interfaces[i].ethernet) {
+                MCA_BTL_RAWE_HELP_IF_ASKED(not_ethernet, interfaces[i].name);
+            } else if (!reported) {
+                MCA_BTL_RAWE_HELP_IF_ASKED(interface_down, interfaces[i].name);
+            }
+        }
+        reported = reported || 0 != (order[k] & kinds);
+    }
+}
+
+/** Open modules for lo. Processes of a host may differ in what they are permitted. */
+static void open_loopback(const struct rawe_interface *interface)
+{
+    const unsigned kinds = mca_btl_rawe_params_kinds();
+
+    if (0 != (MCA_BTL_RAWE_KIND_PACKET & kinds)) {
+        open_module(interface, false);
+    }
+    if (0 != (MCA_BTL_RAWE_KIND_UDP & kinds)) {
+        open_module(interface, true);
+    }
 }
 
 /** Open modules for the interfaces chosen by the user, or all suitable ones, and lo last. */
@@ -188,16 +233,9 @@ static void open_modules(void)
     unsigned tried = 0;
     for (unsigned i = 0; i < chosen; ++i) {
         tried += !interfaces[i].loopback;
-        if (interfaces[i].loopback) {
-            loopback_chosen = true;
-        } else if (!interfaces[i].ethernet) {
-            MCA_BTL_RAWE_HELP_IF_ASKED(not_ethernet, interfaces[i].name);
-        } else if (!interfaces[i].up) {
-            MCA_BTL_RAWE_HELP_IF_ASKED(interface_down, interfaces[i].name);
-        } else {
-            open_module(&interfaces[i]);
-        }
+        loopback_chosen = loopback_chosen || interfaces[i].loopback;
     }
+    open_chosen(interfaces, chosen);
     char *text = describe_interfaces(interfaces, count);
     mca_btl_rawe_compat_say("found %s", NULL == text ? "interfaces" : text);
     if (0 == tried && !loopback_chosen) {
@@ -208,7 +246,7 @@ static void open_modules(void)
     if (0 != mca_btl_rawe_state.module_count || loopback_chosen) {
         for (unsigned i = 0; i < count && mca_btl_rawe_params.loopback; ++i) {
             if (interfaces[i].loopback && interfaces[i].up) {
-                open_module(&interfaces[i]);
+                open_loopback(&interfaces[i]);
                 break;
             }
         }

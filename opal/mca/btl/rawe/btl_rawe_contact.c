@@ -75,7 +75,8 @@ static void list_candidates(struct search *search, const mca_btl_rawe_module_t *
         /* Interfaces with the same index are probably on the same segment. */
         const struct mca_btl_rawe_address *address =
             &published->addresses[(i + module->address.index) % published->count];
-        if (local == module->interface.loopback && is_loopback(address) == local) {
+        if (local == module->interface.loopback && is_loopback(address) == local &&
+            address->udp == module->address.udp) {
             search->targets[search->listed] = (struct rawe_path_target){
                 .to = mca_btl_rawe_ping_address(address),
                 .through = module->responder,
@@ -95,13 +96,16 @@ static void report_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *p
 {
     struct mca_btl_rawe_compat_hostname host = mca_btl_rawe_compat_hostname(proc);
 
+    if (address->udp) {
+        return; /* routers may have smaller MTUs than both hosts */
+    }
     if (address->mtu_bytes != module->address.mtu_bytes) {
         MCA_BTL_RAWE_HELP_IF_ASKED(mtu_mismatch, module->interface.name, module->address.mtu_bytes,
                                    host.text, address->mtu_bytes);
     }
     if (path->mtu_passed_bytes < path->mtu_bytes) {
         MCA_BTL_RAWE_HELP_IF_ASKED(full_size_lost, module->interface.name, host.text,
-                                   mca_btl_rawe_address_text(address->mac).text, path->mtu_bytes,
+                                   mca_btl_rawe_address_text(address).text, path->mtu_bytes,
                                    path->mtu_passed_bytes);
     }
 }
@@ -133,9 +137,14 @@ static void list_paths(struct search *search, size_t proc_index,
                        const struct mca_btl_rawe_published *published)
 {
     const mca_btl_rawe_module_t *module = search->module;
-    bool elsewhere = mca_btl_rawe_endpoint_elsewhere(module, search->procs[proc_index]->proc_name);
+    const opal_process_name_t name = search->procs[proc_index]->proc_name;
+    bool elsewhere = mca_btl_rawe_endpoint_elsewhere(module, name);
     const unsigned first = search->listed;
 
+    /* Peers that raw frames reach need no UDP. Modules for raw frames are the first to search. */
+    if (module->address.udp && mca_btl_rawe_endpoint_is_raw(name)) {
+        return;
+    }
     list_candidates(search, module, proc_index, published);
     const bool others = first != search->listed && !elsewhere;
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count && others; ++i) {
@@ -341,7 +350,7 @@ static void count_unreachable(const struct search *search)
             MCA_BTL_RAWE_HELP_IF_ASKED(
                 peer_unreachable, module->interface.name, mca_btl_rawe_peer_text(proc).text,
                 mca_btl_rawe_compat_hostname(proc).text,
-                mca_btl_rawe_address_text(candidate->address.mac).text, search->timeout_ms);
+                mca_btl_rawe_address_text(&candidate->address).text, search->timeout_ms);
         }
     }
 }
@@ -425,11 +434,12 @@ bool mca_btl_rawe_contact_on_this_host(const opal_proc_t *proc)
 
 mca_btl_base_endpoint_t *mca_btl_rawe_contact_open_local(opal_proc_t *proc)
 {
-    mca_btl_rawe_module_t *module = NULL;
     mca_btl_base_endpoint_t *endpoint = mca_btl_rawe_endpoint_in_order(proc);
 
-    if (NULL == endpoint && 0 != mca_btl_rawe_modules_count(true, &module)) {
-        (void)search_processes(module, 1, &proc, &endpoint, NULL, true);
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count && NULL == endpoint; ++i) {
+        if (mca_btl_rawe_state.modules[i]->interface.loopback) {
+            (void)search_processes(mca_btl_rawe_state.modules[i], 1, &proc, &endpoint, NULL, true);
+        }
     }
     return endpoint;
 }

@@ -145,6 +145,17 @@ bool mca_btl_rawe_endpoint_elsewhere(const mca_btl_rawe_module_t *module, opal_p
     return NULL != find_in_use(name, module);
 }
 
+bool mca_btl_rawe_endpoint_is_raw(opal_process_name_t name)
+{
+    opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
+    const mca_btl_base_endpoint_t *endpoint = endpoint_newest(name);
+    while (NULL != endpoint && (!endpoint->in_use || endpoint->address.udp)) {
+        endpoint = endpoint->older;
+    }
+    opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
+    return NULL != endpoint;
+}
+
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(const mca_btl_rawe_module_t *module,
                                                     opal_process_name_t name, uint16_t port,
                                                     uint32_t key)
@@ -438,7 +449,7 @@ static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, ui
     MCA_BTL_RAWE_HELP(connection_stalled, endpoint->module->interface.name,
                       mca_btl_rawe_peer_text(endpoint->proc).text,
                       mca_btl_rawe_compat_hostname(endpoint->proc).text,
-                      mca_btl_rawe_address_text(endpoint->address.mac).text, seen,
+                      mca_btl_rawe_address_text(&endpoint->address).text, seen,
                       stalled_ns / 1000000000u, mca_btl_rawe_params.peer_timeout);
 }
 
@@ -476,7 +487,7 @@ static void validate_path(mca_btl_base_endpoint_t *endpoint)
             if (!mca_btl_rawe_state.finalizing) { /* this may be the progress thread */
                 MCA_BTL_RAWE_HELP_IF_ASKED(full_size_lost, endpoint->module->interface.name,
                                            mca_btl_rawe_compat_hostname(endpoint->proc).text,
-                                           mca_btl_rawe_address_text(endpoint->address.mac).text,
+                                           mca_btl_rawe_address_text(&endpoint->address).text,
                                            endpoint->path_mtu_bytes, path.mtu_passed_bytes);
             }
             mca_btl_rawe_endpoint_limit_mtu(endpoint, path.mtu_passed_bytes);
@@ -652,7 +663,7 @@ void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_
         MCA_BTL_RAWE_HELP(
             peer_lost, module->interface.name, mca_btl_rawe_peer_text(endpoint->proc).text,
             mca_btl_rawe_compat_hostname(endpoint->proc).text,
-            mca_btl_rawe_address_text(endpoint->address.mac).text, silent_ns / 1000000000u);
+            mca_btl_rawe_address_text(&endpoint->address).text, silent_ns / 1000000000u);
     }
     process_lose(endpoint, "peer is silent");
 }

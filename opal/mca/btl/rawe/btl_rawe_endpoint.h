@@ -76,6 +76,8 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module
 void mca_btl_rawe_endpoint_limit_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes);
 /** Return true if the PML uses an endpoint for this process in another module. */
 bool mca_btl_rawe_endpoint_elsewhere(const mca_btl_rawe_module_t *module, opal_process_name_t name);
+/** Return true if the PML uses an endpoint with raw frames for this process. */
+bool mca_btl_rawe_endpoint_is_raw(opal_process_name_t name);
 /** Return the process's endpoint for fragments whose order matters; NULL: the PML uses none. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc);
 /** Give the endpoint to the PML, and choose the one that carries fragments whose order matters. */

@@ -135,7 +135,7 @@ static struct rawe_port_config port_config(const mca_btl_rawe_module_t *module,
 {
     const struct rawe_interface *interface = &module->interface;
     struct rawe_port_config config = {
-        .kind = module->udp ? &rawe_udp_port : &rawe_packet_port,
+        .kind = module->address.udp ? &rawe_udp_port : &rawe_packet_port,
         .use = use,
         .interface = interface->name,
         .interface_index = interface->index,
@@ -253,7 +253,7 @@ static void open_engine(mca_btl_rawe_module_t *module)
         .host_index = mca_btl_rawe_compat_local_rank(),
         .congestion = mca_btl_rawe_params_congestion(),
         .link_mbps = module->address.speed_mbps,
-        .checksummed = module->udp,
+        .checksummed = module->address.udp,
         .liveness.peer_timeout_ns = params->peer_timeout * 1000 * MEGA,
         .liveness.idle_ns = module->idle_ns,
         .streak_ns = 1000 * params->streak_us,
@@ -450,10 +450,9 @@ static uint32_t speed_mbps(const struct rawe_interface *interface)
     return 0 != set_mbps && !interface->loopback ? set_mbps : interface->speed_mbps;
 }
 
-mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *found)
+mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *found, bool udp)
 {
     struct rawe_interface interface_used = *found, *interface = &interface_used;
-    const bool udp = mca_btl_rawe_params_udp();
 
     if (udp && !use_udp(interface)) {
         return NULL;
@@ -469,7 +468,7 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *foun
     memset(module, 0, sizeof(*module));
     module->super = mca_btl_rawe_module_template;
     module->super.btl_component = mca_btl_rawe_state.component;
-    module->udp = udp;
+    module->address.udp = udp;
     module->open_sockets = udp ? open_udp : open_sockets;
     module->interface = *interface;
     module->address.port = identity->port;

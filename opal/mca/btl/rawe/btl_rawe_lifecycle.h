@@ -13,7 +13,7 @@
 extern mca_btl_base_module_t mca_btl_rawe_module_template;
 
 /** Create a module with an address but no sockets. Returns NULL, after a message, on failure. */
-mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *interface);
+mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *interface, bool udp);
 
 /** Open only the module's responder. Returns false on failure: see btl_rawe_module.h. */
 bool mca_btl_rawe_module_open_responder(mca_btl_rawe_module_t *module);

@@ -59,7 +59,7 @@ static void report_incomplete(const mca_btl_base_endpoint_t *endpoint)
     }
     MCA_BTL_RAWE_HELP(finalize_incomplete, endpoint->module->interface.name,
                       mca_btl_rawe_peer_text(endpoint->proc).text,
-                      mca_btl_rawe_address_text(endpoint->address.mac).text);
+                      mca_btl_rawe_address_text(&endpoint->address).text);
 }
 
 /**

@@ -168,15 +168,21 @@ static void report_add(struct report *report, const char *name, uint64_t value)
     }
 }
 
+/** Return what follows an interface's name in reports: it may have a module for each kind of port. */
+static const char *kind_suffix(const mca_btl_rawe_module_t *module)
+{
+    return module->address.udp ? "/udp" : "";
+}
+
 void mca_btl_rawe_metrics_report(mca_btl_rawe_module_t *module, const char *title)
 {
     static const uint64_t none[METRICS];
     uint64_t values[METRICS];
     struct report report = {.on_line = 0};
 
-    snprintf(report.head, sizeof(report.head), "%s: host %s rank %u interface %s:", title,
+    snprintf(report.head, sizeof(report.head), "%s: host %s rank %u interface %s%s:", title,
              mca_btl_rawe_compat_my_hostname(), (unsigned)OPAL_PROC_MY_NAME.vpid,
-             module->interface.name);
+             module->interface.name, kind_suffix(module));
     metrics_read(module, values);
     if (0 == memcmp(values, none, sizeof(none))) {
         opal_output(0, "%s unused", report.head);
@@ -209,7 +215,7 @@ void mca_btl_rawe_metrics_check_ring(mca_btl_rawe_module_t *module)
     rawe_port_read_counters(module->link, &link);
     rawe_port_read_counters(module->bulk, &bulk);
     /* A UDP socket counts damaged datagrams and those that found no room as one. */
-    if (!module->udp && 0 != link.ring_drops + bulk.ring_drops) {
+    if (!module->address.udp && 0 != link.ring_drops + bulk.ring_drops) {
         MCA_BTL_RAWE_HELP_IF_ASKED(ring_dropped_frames, module->interface.name,
                                    link.ring_drops + bulk.ring_drops,
                                    mca_btl_rawe_state.ring_bytes);
@@ -238,7 +244,7 @@ static void describe_module(FILE *out, mca_btl_rawe_module_t *module)
     const struct rawe_histogram *histogram = &module->engine.round_trips;
     uint64_t values[METRICS];
 
-    fprintf(out, "interface %s\n", module->interface.name);
+    fprintf(out, "interface %s%s\n", module->interface.name, kind_suffix(module));
     metrics_read(module, values);
     for (unsigned i = 0; i < METRICS; ++i) {
         fprintf(out, "%s %s %" PRIu64 "\n", metrics[i].watermark ? "most" : "counter",
@@ -347,11 +353,11 @@ static void dump_endpoint(const mca_btl_rawe_module_t *module,
     char head[128];
 
     snprintf(head, sizeof(head),
-             "rawe dump: rank %u interface %s peer rank %u:", (unsigned)OPAL_PROC_MY_NAME.vpid,
-             module->interface.name, (unsigned)endpoint->proc->proc_name.vpid);
+             "rawe dump: rank %u interface %s%s peer rank %u:", (unsigned)OPAL_PROC_MY_NAME.vpid,
+             module->interface.name, kind_suffix(module), (unsigned)endpoint->proc->proc_name.vpid);
     opal_output(0, "%s host=%s mac=%s path_mtu=%" PRIu32 " in_use=%d lost=%d last_pong_ago=%s",
                 head, mca_btl_rawe_compat_hostname(endpoint->proc).text,
-                mca_btl_rawe_address_text(endpoint->address.mac).text, endpoint->path_mtu_bytes,
+                mca_btl_rawe_address_text(&endpoint->address).text, endpoint->path_mtu_bytes,
                 endpoint->in_use, endpoint->lost, ago_us(pong_ns, now_ns).text);
     for (unsigned lane = 0; lane < RAWE_LANES; ++lane) {
         if (NULL != endpoint->peer.conn[lane]) {

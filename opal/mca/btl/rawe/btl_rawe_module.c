@@ -22,9 +22,9 @@ uint64_t mca_btl_rawe_peer_now_ns(void *context)
     return mca_btl_rawe_now_ns();
 }
 
-struct rawe_mac_text mca_btl_rawe_address_text(const uint8_t mac[RAWE_MAC_BYTES])
+struct rawe_mac_text mca_btl_rawe_address_text(const struct mca_btl_rawe_address *address)
 {
-    return mca_btl_rawe_params_udp() ? rawe_udp_text(mac) : rawe_mac_text(mac);
+    return address->udp ? rawe_udp_text(address->mac) : rawe_mac_text(address->mac);
 }
 
 unsigned mca_btl_rawe_modules_count(bool loopback, mca_btl_rawe_module_t **last)
@@ -63,19 +63,36 @@ void mca_btl_rawe_failure_note(bool in_use, const char *interface,
     pthread_mutex_unlock(&failure_lock);
 }
 
+/** Take the noted failure. Returns false if there is none. */
+static bool take_failure(struct failure *noted)
+{
+    pthread_mutex_lock(&failure_lock);
+    bool waited = atomic_exchange(&mca_btl_rawe_state.failures_wait, false);
+    *noted = failure;
+    pthread_mutex_unlock(&failure_lock);
+    return waited;
+}
+
+void mca_btl_rawe_failures_drop(void)
+{
+    struct failure noted;
+
+    if (take_failure(&noted)) {
+        mca_btl_rawe_compat_say("cannot use %s: %s: %s", noted.interface, noted.error.step,
+                                strerror(noted.error.code));
+    }
+}
+
 void mca_btl_rawe_failures_report(void)
 {
     const char *helper = mca_btl_rawe_params.helper;
+    struct failure noted;
 
-    pthread_mutex_lock(&failure_lock);
-    bool waited = atomic_exchange(&mca_btl_rawe_state.failures_wait, false);
-    const struct failure noted = failure;
-    pthread_mutex_unlock(&failure_lock);
-    const char *interface = noted.interface;
-    const struct rawe_port_error error = noted.error;
-    if (!waited) {
+    if (!take_failure(&noted)) {
         return;
     }
+    const char *interface = noted.interface;
+    const struct rawe_port_error error = noted.error;
     if (noted.in_use) {
         MCA_BTL_RAWE_HELP(reopen_failed, interface, error.step, strerror(error.code));
     } else if (EPERM == error.code || EACCES == error.code) {

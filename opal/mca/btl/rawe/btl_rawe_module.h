@@ -40,7 +40,7 @@
 /** Published capabilities of a process. */
 #define MCA_BTL_RAWE_CAPABILITY_MULTICAST 0x01u /**< multicast is possible, and coll/rawe uses it */
 
-/** Maximum number of modules: interfaces of a host, and lo. */
+/** Maximum number of modules: interfaces of a host, each for one or both kinds of port, and lo. */
 #define MCA_BTL_RAWE_MODULES_MAX 16u
 
 struct mca_btl_base_endpoint_t;
@@ -59,6 +59,7 @@ struct mca_btl_rawe_address {
     uint32_t mtu_bytes;
     uint32_t speed_mbps; /**< 0: unknown */
     uint8_t index;       /**< position in the process's list */
+    bool udp;            /**< frames are UDP datagrams: `mac` is as linux/udp/rawe_udp.h says */
 };
 
 /** Return the address of the process's responder. */
@@ -83,7 +84,6 @@ typedef struct mca_btl_rawe_module {
     /* btl_rawe_lifecycle: set-up */
     mca_btl_base_module_t super;
     struct mca_btl_rawe_address address; /**< our published address */
-    bool udp;                            /**< frames are UDP datagrams (linux/udp/rawe_udp.h) */
     struct rawe_responder *responder;
     /** Open missing sockets. Returns false on failure, see mca_btl_rawe_failures_report. */
     bool (*open_sockets)(struct mca_btl_rawe_module *module);
@@ -196,8 +196,8 @@ uint64_t mca_btl_rawe_now_ns(void);
 /** rawe_engine_config.clock_ns: return mca_btl_rawe_now_ns(). */
 uint64_t mca_btl_rawe_peer_now_ns(void *context);
 
-/** Format the address of a peer or this process, as frames of this kind have it, for messages. */
-struct rawe_mac_text mca_btl_rawe_address_text(const uint8_t mac[RAWE_MAC_BYTES]);
+/** Format an interface's address for messages: MAC or IPv4. */
+struct rawe_mac_text mca_btl_rawe_address_text(const struct mca_btl_rawe_address *address);
 
 /** Count the modules for lo, or those for other interfaces, and store the last one, if any. */
 unsigned mca_btl_rawe_modules_count(bool loopback, mca_btl_rawe_module_t **last);
@@ -220,6 +220,9 @@ static inline bool mca_btl_rawe_failures_wait(void)
 {
     return atomic_load_explicit(&mca_btl_rawe_state.failures_wait, memory_order_relaxed);
 }
+
+/** Forget the noted failures, which are only said at a verbose level: there is another way. */
+void mca_btl_rawe_failures_drop(void);
 
 /** Report the noted failures. MPI's threads only, outside the engines, with no lock held. */
 void mca_btl_rawe_failures_report(void);

@@ -69,18 +69,25 @@ static struct {
     unsigned streak;                           /**< consecutive messages of that group */
 } groups;
 
-/** Return the only module that leads to other hosts, or NULL. */
+/** Return the only module with raw frames that leads to other hosts, or NULL. */
 static mca_btl_rawe_module_t *only_module(void)
 {
-    mca_btl_rawe_module_t *last = NULL;
+    mca_btl_rawe_module_t *only = NULL;
+    unsigned count = 0;
 
-    return 1 == mca_btl_rawe_modules_count(false, &last) ? last : NULL;
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
+        if (!module->interface.loopback && !module->address.udp) {
+            only = module;
+            ++count;
+        }
+    }
+    return 1 == count ? only : NULL;
 }
 
 bool mca_btl_rawe_multicast_possible(bool mpi_threads)
 {
-    return !mca_btl_rawe_params_udp() && !mpi_threads && !mca_btl_rawe_compat_fault_tolerant() &&
-           NULL != only_module();
+    return !mpi_threads && !mca_btl_rawe_compat_fault_tolerant() && NULL != only_module();
 }
 
 /* ---- the wire ---- */

@@ -122,9 +122,25 @@ static bool is_set(const char *text)
     return NULL != text && '\0' != *text;
 }
 
-bool mca_btl_rawe_params_udp(void)
+/** Values of btl_rawe_kind. */
+static const struct {
+    const char *name;
+    unsigned kinds;
+} kind_values[] = {
+    {"packet", MCA_BTL_RAWE_KIND_PACKET},
+    {"udp", MCA_BTL_RAWE_KIND_UDP},
+    {"auto", MCA_BTL_RAWE_KIND_PACKET | MCA_BTL_RAWE_KIND_UDP},
+};
+
+unsigned mca_btl_rawe_params_kinds(void)
 {
-    return NULL != mca_btl_rawe_params.kind && 0 == strcmp(mca_btl_rawe_params.kind, "udp");
+    const char *name = mca_btl_rawe_params.kind;
+    unsigned kinds = is_set(name) ? 0 : MCA_BTL_RAWE_KIND_PACKET;
+
+    for (size_t i = 0; i < sizeof(kind_values) / sizeof(kind_values[0]) && 0 == kinds; ++i) {
+        kinds = 0 == strcmp(name, kind_values[i].name) ? kind_values[i].kinds : 0;
+    }
+    return kinds;
 }
 
 const struct rawe_cc_type *mca_btl_rawe_params_congestion(void)
@@ -157,13 +173,12 @@ int mca_btl_rawe_params_check(void)
         return OPAL_ERR_BAD_PARAM;
     }
 
-    const char *kind = mca_btl_rawe_params.kind;
-    if (is_set(kind) && 0 != strcmp(kind, "packet") && !mca_btl_rawe_params_udp()) {
-        MCA_BTL_RAWE_HELP_IF_ASKED(parameter_out_of_range, "kind", kind, "packet, udp");
+    if (0 == mca_btl_rawe_params_kinds()) {
+        MCA_BTL_RAWE_HELP_IF_ASKED(parameter_out_of_range, "kind", mca_btl_rawe_params.kind,
+                                   "packet, udp, auto");
         return OPAL_ERR_BAD_PARAM;
     }
-    if (mca_btl_rawe_params_udp() &&
-        mca_btl_rawe_params.udp_port_min + mca_btl_rawe_params.udp_port_range > 65536) {
+    if (mca_btl_rawe_params.udp_port_min + mca_btl_rawe_params.udp_port_range > 65536) {
         MCA_BTL_RAWE_HELP_IF_ASKED(parameter_out_of_range, "udp_port_range", "beyond port 65535",
                                    "at most 65536 less btl_rawe_udp_port_min");
         return OPAL_ERR_BAD_PARAM;

@@ -89,8 +89,9 @@
 /** Texts: name, default (NULL: empty), level, sentence. */
 #define MCA_BTL_RAWE_TEXT_LIST(X)                                                                 \
     X(kind, "packet", 2,                                                                          \
-      "What carries frames: packet (raw Ethernet, by packet sockets) or udp (UDP over IPv4, "     \
-      "which needs no privilege and crosses routers); the same on all hosts")                     \
+      "What carries frames: packet (raw Ethernet, by packet sockets), udp (UDP over IPv4, which " \
+      "needs no privilege and crosses routers), or auto (packet for each peer that it reaches, "  \
+      "else udp)")                                                                                \
     X(if_include, NULL, 1,                                                                        \
       "Comma-separated list of the interfaces to use: names (exact or with a trailing *), MAC "   \
       "addresses, or subnets such as 10.1.0.0/16; not together with btl_rawe_if_exclude. Empty: " \
@@ -122,8 +123,11 @@ extern struct mca_btl_rawe_params mca_btl_rawe_params;
 /** Register all of the above for `component` and read the user's values. OPAL_SUCCESS or error. */
 int mca_btl_rawe_params_register(const mca_base_component_t *component);
 
-/** Return true if frames are UDP datagrams (btl_rawe_kind). */
-bool mca_btl_rawe_params_udp(void);
+/** Bits of the kinds of port, in btl_rawe_kind and in what processes publish. */
+enum { MCA_BTL_RAWE_KIND_PACKET = 1, MCA_BTL_RAWE_KIND_UDP = 2 };
+
+/** Return the kinds of port that may be used (btl_rawe_kind). 0: the value is unknown. */
+unsigned mca_btl_rawe_params_kinds(void);
 
 /** Return the chosen congestion control; NULL: the name is unknown. */
 const struct rawe_cc_type *mca_btl_rawe_params_congestion(void);

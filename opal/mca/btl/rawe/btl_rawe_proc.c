@@ -6,7 +6,7 @@
  *    0 | wire version 8 | count 8 | EtherType, or 0 for UDP 16 | 0 8 | capabilities 8 | 0 16 |
  *    8 | host 64 |
  *   16 | per module: MAC 6 bytes | port 16 | key 32 | MTU 32 | speed Mb/s 32 | longest message 32 |
- *      |             responder's key 32 | responder's port 16 | 0 16 |
+ *      |             responder's key 32 | responder's port 16 | kind 16 |
  *
  * In network byte order. The loopback module's MAC is 0. See btl_rawe_proc.h.
  */
@@ -47,7 +47,7 @@ struct published_interface {
     uint32_t message_max_bytes; /**< longest message received, except by PUT */
     uint32_t ping_key;
     uint16_t ping_port;
-    uint16_t zero;
+    uint16_t kind; /**< 0: raw frames, 1: UDP */
 };
 
 _Static_assert(sizeof(struct head) == 16 && sizeof(struct published_interface) == 32, "no padding");
@@ -210,10 +210,27 @@ static void request_modex(struct record *record)
     }
 }
 
-/** Return what `head.ethertype` has for our kind of frames. UDP datagrams have no EtherType. */
+/** Return the kind of port that an address has. */
+static unsigned kind_of(const struct mca_btl_rawe_address *address)
+{
+    return address->udp ? MCA_BTL_RAWE_KIND_UDP : MCA_BTL_RAWE_KIND_PACKET;
+}
+
+static unsigned own_kinds(void)
+{
+    unsigned kinds = 0;
+
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        kinds |= kind_of(&mca_btl_rawe_state.modules[i]->address);
+    }
+    return kinds;
+}
+
+/** Return what `head.ethertype` has. UDP datagrams have no EtherType. */
 static uint16_t own_ethertype(void)
 {
-    return mca_btl_rawe_params_udp() ? 0 : (uint16_t)mca_btl_rawe_params.ethertype;
+    return 0 != (MCA_BTL_RAWE_KIND_PACKET & own_kinds()) ? (uint16_t)mca_btl_rawe_params.ethertype
+                                                         : 0;
 }
 
 /** A parameter that must be equal on both sides, but is not. */
@@ -228,18 +245,16 @@ static struct difference modex_parse(const char *data, size_t len_bytes,
 {
     uint32_t message_max_bytes = (uint32_t)mca_btl_rawe_state.modules[0]->super.btl_max_send_size;
     struct head head = {.wire_version = 0};
+    unsigned kinds = 0;
 
     /* Other versions share at most the first bytes. */
     memcpy(&head, data, len_bytes < sizeof(head) ? len_bytes : sizeof(head));
     struct difference difference = {.what = NULL};
     if (RAWE_WIRE_VERSION != head.wire_version) {
         difference = (struct difference){"wire version", RAWE_WIRE_VERSION, head.wire_version};
-    } else if (ntohs(head.ethertype) != own_ethertype()) {
-        difference =
-            (struct difference){0 == own_ethertype() || 0 == head.ethertype
-                                    ? "btl_rawe_kind (the EtherType of raw frames, or 0 for udp)"
-                                    : "EtherType",
-                                own_ethertype(), ntohs(head.ethertype)};
+    } else if (0 != head.ethertype && 0 != own_ethertype() &&
+               ntohs(head.ethertype) != own_ethertype()) {
+        difference = (struct difference){"EtherType", own_ethertype(), ntohs(head.ethertype)};
     }
     out->host = be64toh(head.host);
     out->capabilities = head.capabilities;
@@ -264,8 +279,15 @@ static struct difference modex_parse(const char *data, size_t len_bytes,
         address->speed_mbps = ntohl(interface.speed_mbps);
         address->ping_key = ntohl(interface.ping_key);
         address->ping_port = ntohs(interface.ping_port);
+        address->udp = 0 != interface.kind;
         address->index = (uint8_t)i;
+        kinds |= kind_of(address);
         out->count = i + 1;
+    }
+    if (NULL == difference.what && 0 != kinds && 0 == (kinds & own_kinds())) {
+        difference =
+            (struct difference){"btl_rawe_kind (1: packet, 2: udp, 3: both)", own_kinds(), kinds};
+        out->count = 0;
     }
     return difference;
 }
@@ -443,6 +465,7 @@ int mca_btl_rawe_proc_publish(void)
         interface->message_max_bytes = htonl((uint32_t)module->super.btl_max_send_size);
         interface->ping_key = htonl(address->ping_key);
         interface->ping_port = htons(address->ping_port);
+        interface->kind = htons(address->udp ? 1 : 0);
     }
     return mca_btl_rawe_compat_modex_send(&mca_btl_rawe_state.component->btl_version, &modex,
                                           sizeof(modex.head) +

@@ -32,7 +32,7 @@ static bool is_back(const mca_btl_rawe_module_t *module, const struct rawe_inter
 {
     struct rawe_interface first = module->interface;
 
-    if (module->udp) {
+    if (module->address.udp) {
         return interface->up && 0 == strcmp(interface->name, module->interface.name);
     }
     memcpy(first.mac, module->address.mac, RAWE_MAC_BYTES);
@@ -62,7 +62,7 @@ static bool carrier_changed(void *context, const struct rawe_interface *interfac
         /* Sockets of the deleted interface pass nothing. */
         bool up = interface->up && mca_btl_rawe_fanout_follow(module);
         renewed = up == interface->up;
-        bool news = !module->udp && takes_address(module, interface);
+        bool news = !module->address.udp && takes_address(module, interface);
         /* A single interface is used as long as it has peers: only silence ends them. */
         if (several && up != atomic_load_explicit(&module->carrier, memory_order_relaxed)) {
             atomic_store_explicit(&module->carrier, up, memory_order_relaxed);
