@@ -85,7 +85,7 @@ def test_every_file_has_its_package(suite, built):
         path.removesuffix(".gz") for path in component
     }
     tools = contents(built, "rawe-tools")
-    for name in ("rawe-advise", "rawe-info", "rawe-ping", "rawe-top"):
+    for name in ("rawe-advise", "rawe-info", "rawe-ping", "rawe-setup", "rawe-top"):
         assert {f"/usr/bin/{name}", f"/usr/share/man/man1/{name}.1.gz"} <= tools
     assert "/usr/lib/x86_64-linux-gnu/wireshark/plugins/rawe.lua" in tools
 
@@ -110,7 +110,9 @@ def test_what_an_earlier_version_has_diverted_goes_back(system):
     assert "motd" not in must(["dpkg-divert", "--list", "openmpi-rawe"])
 
 
-@pytest.mark.parametrize("tool", ["rawe-advise", "rawe-info", "rawe-ping", "rawe-top"])
+@pytest.mark.parametrize(
+    "tool", ["rawe-advise", "rawe-info", "rawe-ping", "rawe-setup", "rawe-top"]
+)
 def test_the_tools_run(system, tool):
     done = system.run([tool, "--help"])
     assert done.returncode == 0 and tool in done.stdout, show(done)
