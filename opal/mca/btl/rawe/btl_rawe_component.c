@@ -123,18 +123,16 @@ static char *describe_interfaces(const struct rawe_interface *interfaces, unsign
     return text;
 }
 
-/** Modules for lo: one for each kind of port. */
-#define LOOPBACK_MODULES 2u
-
 /** Open a module for raw frames or, with `udp`, for UDP. */
 static void open_module(const struct rawe_interface *interface, bool udp)
 {
     /* Where UDP is the alternative, no user needs to know why raw frames are not possible. */
-    const bool has_alternative = !udp && 0 != (MCA_BTL_RAWE_KIND_UDP & mca_btl_rawe_params_kinds());
+    const unsigned kinds = mca_btl_rawe_params_kinds();
+    const bool has_alternative = !udp && 0 != (MCA_BTL_RAWE_KIND_UDP & kinds);
 
     /* The last places are for lo, without which processes of this host may be unreachable. */
-    if (mca_btl_rawe_state.module_count >=
-        MCA_BTL_RAWE_MODULES_MAX - (interface->loopback ? 0 : LOOPBACK_MODULES)) {
+    const unsigned reserved = interface->loopback ? 0 : (unsigned)__builtin_popcount(kinds);
+    if (mca_btl_rawe_state.module_count >= MCA_BTL_RAWE_MODULES_MAX - reserved) {
         mca_btl_rawe_compat_say("does not use %s: there are too many interfaces", interface->name);
         return;
     }
