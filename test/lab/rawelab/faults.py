@@ -71,7 +71,10 @@ def count_frames(host, nic, ethertype):
 
 def set_link(host, nic, is_up):
     """Bring a NIC down or up. When it is down, the far end loses its carrier too."""
-    ip_batch(host.netns, [f"link set {nic.device} {'up' if is_up else 'down'}"])
+    lines = [f"link set {nic.device} {'up' if is_up else 'down'}"]
+    if is_up and nic.route is not None:
+        lines.append(nic.route)  # the kernel has removed it
+    ip_batch(host.netns, lines)
 
 
 def set_mtu(host, nic, mtu):

@@ -135,7 +135,8 @@ class Lab:
         return launch.start(self, arguments, **options)
 
     def at_switch(self, *words):
-        """Run a command in the namespace of the bridges; return its CompletedProcess."""
+        """Run a command in the namespace of the bridges, which is the router's; return its
+        CompletedProcess."""
         return in_netns(switch_netns(self.spec), words)
 
     def processes(self):

@@ -9,7 +9,7 @@ arrive together. A wire needs frames with complete checksums, so its NICs cannot
 """
 
 from .command import LabError, in_netns
-from .spec import switch_netns, wire_ends
+from .spec import subnets_of, switch_netns, wire_ends
 
 CUTTING = ("tso", "gso", "tx-udp-segmentation", "tx-gso-partial", "tx-gso-list")
 MERGING = ("gro", "rx-gro-list", "rx-udp-gro-forwarding")
@@ -47,9 +47,9 @@ def _refuse(spec, netns, device, what):
 
 def _plain(spec):
     ends = [(netns, device) for netns, device, _ in wire_ends(spec)]
-    if spec.topology == "switch":
+    if spec.topology in ("switch", "routed"):
         # The bridge would otherwise still announce features that its ports no longer have.
-        ends += [(switch_netns(spec), f"br{nic}") for nic in range(spec.nics)]
+        ends += [(switch_netns(spec), subnet.bridge) for subnet in subnets_of(spec)]
     for netns, device in ends:
         _switch(netns, device, CUTTING + MERGING + CHECKSUMS, "off")
         still_on = active(netns, device)

@@ -12,7 +12,7 @@ MTU_MIN = 576
 MTU_MAX = 65535
 HOSTS_MAX = 1000
 NICS_MAX = 16
-TOPOLOGIES = ("pair", "switch", "wire")
+TOPOLOGIES = ("pair", "switch", "wire", "routed")
 # How the hosts' NICs handle batches (TSO, GSO, UDP segmentation) and received frames:
 # whole: batches pass unchanged, as with virtual NICs; nothing is merged
 # cut: batches leave as frames, and the receiver merges frames (GRO), as with real NICs
@@ -55,7 +55,8 @@ class LabSpec:
 
     hosts: int = 2
     # pair: two directly connected hosts; switch: a bridge for each NIC number; wire: rawe-wire, a
-    # switch in user space with more kinds of faults.
+    # switch in user space with more kinds of faults; routed: two subnets for each NIC number, each
+    # a bridge, which a router joins. Hosts with even numbers are in the first subnet.
     topology: str = None
     mtu: int = 1500
     nics: int = 1  # data NICs per host, in addition to the control network
@@ -64,6 +65,7 @@ class LabSpec:
     rate: str = None  # line rate of every NIC and switch port
     buffer: int = 128 * 1024  # bytes that a switch port can queue when `rate` is set
     wire: str = None  # faults of the wire to each host; see wire.py
+    router_mtu: int = None  # MTU of the router's NICs in the second subnets; default: `mtu`
     name: str = None
 
     def resolve(self):
@@ -97,6 +99,10 @@ class LabSpec:
         self._check_range("nics", self.nics, 1, NICS_MAX)
         self._check_range("mtu", self.mtu, MTU_MIN, MTU_MAX)
         self._check_range("buffer", self.buffer, 2048, 2**30)
+        if self.router_mtu is not None:
+            if self.topology != "routed":
+                raise LabError(f"--router-mtu needs the topology routed, not {self.topology}")
+            self._check_range("router-mtu", self.router_mtu, MTU_MIN, self.mtu)
         if self.nic not in NIC_KINDS:
             raise LabError(f"--nic {self.nic!r} is unknown; choose one of {', '.join(NIC_KINDS)}")
         self.loss = parse_percent(self.loss)
@@ -115,11 +121,54 @@ class LabSpec:
 
 
 @dataclass(frozen=True)
+class Subnet:
+    """The IPv4 subnet of all NICs with one number; with a router, one of two (`half` 0 or 1)."""
+
+    nic: int
+    half: int = None
+
+    @property
+    def bridge(self):
+        """Name of the bridge in the switch's namespace, which is the NIC of a router there."""
+        return f"br{self.nic}{'' if self.half is None else 'ab'[self.half]}"
+
+    @property
+    def prefix_bits(self):
+        """Length of the subnet's prefix."""
+        return 16 if self.half is None else 17
+
+    @property
+    def prefix(self):
+        """The subnet in the notation of `ip route`."""
+        return f"10.{81 + self.nic}.{128 * (self.half or 0)}.0/{self.prefix_bits}"
+
+    def address(self, number):
+        """Return the IPv4 address with this number, 0 to 32767."""
+        return f"10.{81 + self.nic}.{128 * (self.half or 0) + (number >> 8)}.{number & 255}"
+
+    @property
+    def other(self):
+        """The subnet at the other side of the router."""
+        return Subnet(self.nic, 1 - self.half)
+
+    @property
+    def router_address(self):
+        """IPv4 address of the router in this subnet."""
+        return self.address(0x7FFE)
+
+    @property
+    def router_mac(self):
+        """MAC address of the router in this subnet."""
+        return f"02:72:61:{self.nic:02x}:ff:{self.half:02x}"
+
+
+@dataclass(frozen=True)
 class Nic:
     """A host's data NIC, with its names inside the host and at the switch."""
 
     index: int
     host: int
+    subnet: Subnet
 
     @property
     def device(self):
@@ -138,8 +187,16 @@ class Nic:
 
     @property
     def address(self):
-        """IPv4 address; each NIC number has its own /16 subnet."""
-        return f"10.{81 + self.index}.{(self.host + 1) >> 8}.{(self.host + 1) & 255}"
+        """IPv4 address in the NIC's subnet."""
+        return self.subnet.address(self.host + 1)
+
+    @property
+    def route(self):
+        """The `ip` command, run inside the host, for the route through the router; None: none."""
+        if self.subnet.half is None:
+            return None
+        to, via = self.subnet.other.prefix, self.subnet.router_address
+        return f"route replace {to} via {via} dev {self.device}"
 
 
 @dataclass(frozen=True)
@@ -174,13 +231,26 @@ class Host:
 def hosts_of(spec):
     """Return the hosts of a resolved LabSpec."""
     return [
-        Host(spec.name, host, tuple(Nic(nic, host) for nic in range(spec.nics)))
+        Host(
+            spec.name,
+            host,
+            tuple(
+                Nic(nic, host, Subnet(nic, host % 2 if spec.topology == "routed" else None))
+                for nic in range(spec.nics)
+            ),
+        )
         for host in range(spec.hosts)
     ]
 
 
+def subnets_of(spec):
+    """Return the subnets of a resolved LabSpec."""
+    halves = (0, 1) if spec.topology == "routed" else (None,)
+    return [Subnet(nic, half) for nic in range(spec.nics) for half in halves]
+
+
 def switch_netns(spec):
-    """Return the name of the namespace with the lab's bridges and wire."""
+    """Return the name of the namespace with the lab's bridges and wire, which is the router."""
     return f"rawe-{spec.name}-sw"
 
 

@@ -6,11 +6,14 @@
 
     wire:    h0 eth0 -- h0e0 [rawe-wire] h1e0 -- eth0 h1      one process for all NICs
 
+    routed:  h0 eth0 -- h0e0 [br0a] router [br0b] h1e0 -- eth0 h1    h2 at br0a, h3 at br0b
+
     all:     h0 ctl0 -- h0c [ctl] h1c -- ctl0 h1
 
 The control network carries mpirun's own traffic (launch, the ranks' I/O, abort), so a test can
 disturb the data NICs without disconnecting mpirun from its hosts. The bridges and the wire have
-their own namespace: no part of a lab is in the root namespace.
+their own namespace: no part of a lab is in the root namespace. With the topology routed, this
+namespace is the router, and its bridges have addresses.
 """
 
 import fcntl
@@ -21,13 +24,14 @@ import time
 
 from . import faults, offloads, wire
 from .command import LabError, in_netns, ip_batch, run
-from .spec import hosts_of, switch_netns
+from .spec import hosts_of, subnets_of, switch_netns
 
 CONTROL_DEVICE = "ctl0"
 CONTROL_BRIDGE = "ctl"
 KILL_ROUNDS = 50
 KILL_PAUSE_SECONDS = 0.1
 CARRIER_SECONDS = 60
+ROUTER = "echo 1 > /proc/sys/net/ipv4/ip_forward"
 # Keep an idle lab's network silent: disable IPv6; neighbor entries are static.
 QUIET = "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6"
 
@@ -75,8 +79,14 @@ def _address_lines(host, hosts):
         f"link set {CONTROL_DEVICE} up",
     ]
     for nic in host.nics:
-        lines.append(f"address add {nic.address}/16 dev {nic.device}")
+        lines.append(f"address add {nic.address}/{nic.subnet.prefix_bits} dev {nic.device}")
         lines.append(f"link set {nic.device} up")
+        if nic.route is not None:
+            lines.append(
+                f"neighbour replace {nic.subnet.router_address} lladdr {nic.subnet.router_mac} "
+                f"dev {nic.device} nud permanent"
+            )
+            lines.append(nic.route)
     for peer in hosts:
         if peer.index == host.index:
             continue
@@ -85,10 +95,14 @@ def _address_lines(host, hosts):
             f"dev {CONTROL_DEVICE} nud permanent"
         )
         for nic in peer.nics:
-            lines.append(
-                f"neighbour replace {nic.address} lladdr {nic.mac} dev {nic.device} nud permanent"
-            )
+            if nic.subnet == host.nics[nic.index].subnet:
+                lines.append(_neighbor_line(nic, nic.device))
     return lines
+
+
+def _neighbor_line(nic, device):
+    """Return the `ip` command for the static entry of a host's NIC at a neighbor's device."""
+    return f"neighbour replace {nic.address} lladdr {nic.mac} dev {device} nud permanent"
 
 
 def _switch_lines(spec, hosts):
@@ -96,14 +110,31 @@ def _switch_lines(spec, hosts):
     bridge = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
     lines = [f"link add {CONTROL_BRIDGE} {bridge}", f"link set {CONTROL_BRIDGE} up"]
     lines += [f"link set h{host.index}c master {CONTROL_BRIDGE} up" for host in hosts]
-    if spec.topology == "switch":
-        for nic in range(spec.nics):
-            lines.append(f"link add br{nic} mtu {spec.mtu} {bridge}")
-            lines.append(f"link set br{nic} up")
-            lines += [f"link set {host.nics[nic].port} master br{nic} up" for host in hosts]
+    if spec.topology in ("switch", "routed"):
+        nics = [nic for host in hosts for nic in host.nics]
+        for subnet in subnets_of(spec):
+            lines.append(f"link add {subnet.bridge} mtu {spec.mtu} {bridge}")
+            lines.append(f"link set {subnet.bridge} up")
+            members = [nic for nic in nics if nic.subnet == subnet]
+            lines += [f"link set {nic.port} master {subnet.bridge} up" for nic in members]
+            if spec.topology == "routed":
+                lines += _router_lines(spec, subnet, members)
     if spec.topology == "wire":
         lines += [f"link set {nic.port} up" for host in hosts for nic in host.nics]
     return lines
+
+
+def _router_lines(spec, subnet, members):
+    """Return the `ip` commands that make a subnet's bridge a NIC of the router."""
+    bridge = subnet.bridge
+    lines = [
+        f"link set {bridge} address {subnet.router_mac}",
+        f"address add {subnet.router_address}/{subnet.prefix_bits} dev {bridge}",
+    ]
+    if subnet.half == 1 and spec.router_mtu is not None:
+        # Only packets that the router sends are limited; a bridge's ports have their own MTU.
+        lines.append(f"link set {bridge} mtu {spec.router_mtu}")
+    return lines + [_neighbor_line(nic, bridge) for nic in members]
 
 
 def _wait_for_carrier(host):
@@ -137,6 +168,8 @@ def build(spec, lock_path, directory, build_directory):
     for host in hosts:
         ip_batch(host.netns, _link_lines(spec, host, switch))
     ip_batch(switch, _switch_lines(spec, hosts))
+    if spec.topology == "routed":
+        in_netns(switch, ["sh", "-c", ROUTER])
     for host in hosts:
         ip_batch(host.netns, _address_lines(host, hosts))
     for host in hosts:

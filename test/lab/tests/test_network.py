@@ -318,6 +318,7 @@ def link(lab, host, device):
         {"hosts": 2, "topology": "switch"},
         {"hosts": 4, "nics": 2},
         {"hosts": 3, "nics": 2, "wire": ""},
+        {"hosts": 4, "nics": 2, "topology": "routed"},
     ],
     ids=lambda options: " ".join(f"{key}={value}" for key, value in options.items()),
 )
@@ -343,6 +344,29 @@ def test_mtu_passes_and_no_more(make_lab, topology, mtu):
     assert ping(lab, 0, address, "-M", "do", "-s", str(mtu - headers)).returncode == 0
     too_long = ["-M", "do", "-W", "1", "-s", str(mtu - headers + 1)]
     assert ping(lab, 0, address, *too_long).returncode != 0
+
+
+def test_a_router_forwards_between_subnets_and_no_more_than_its_mtu(make_lab):
+    lab = make_lab(hosts=4, topology="routed", router_mtu=1400)
+    headers = 28  # IPv4 and ICMP
+    for size, passes in ((1400, True), (1401, False)):
+        options = ["-M", "do", "-W", "1", "-s", str(size - headers)]
+        assert (ping(lab, 0, lab.nic(1).address, *options).returncode == 0) == passes
+    # Hosts of one subnet exchange full frames; raw frames stay in their subnet.
+    assert ping(lab, 1, lab.nic(3).address, "-M", "do", "-s", str(1500 - headers)).returncode == 0
+    lab.count_frames(ETHERTYPE)
+    send_plain(lab, 0, 1, 10)
+    send_plain(lab, 0, 2, 10)
+    wait_until(lambda: lab.frames(2) >= 10, "10 frames")
+    assert lab.frames(1) == 0
+
+
+def test_a_host_has_its_route_again_when_its_nic_is_up(make_lab):
+    lab = make_lab(hosts=2, topology="routed")
+    lab.link_down(1)
+    assert ping(lab, 0, lab.nic(1).address, "-W", "1").returncode != 0
+    lab.link_up(1)
+    assert ping(lab, 0, lab.nic(1).address).returncode == 0
 
 
 def test_loss_drops_about_its_share_each_way(make_lab):
@@ -413,6 +437,8 @@ def test_blackhole_swallows_one_ethertype_one_way(make_lab):
         ({"loss": "some"}, "some"),
         ({"rate": "fast"}, "fast"),
         ({"name": "Not A Host"}, "Not A Host"),
+        ({"router_mtu": 1400}, "topology routed"),
+        ({"topology": "routed", "router_mtu": 1501}, "--router-mtu"),
         ({"nic": "off"}, "choose one of whole, cut, plain"),
     ],
     ids=str,
