@@ -141,6 +141,14 @@ TEST(search__finds_the_largest_usual_size)
     }
 }
 
+TEST(search__finds_the_usual_size_less_what_the_network_adds)
+{
+    begin_one(1472);
+    paths[0].overhead_bytes = 28;
+    run(1400 - 28);
+    assert_int_equal(paths[0].mtu_passed_bytes, 1372);
+}
+
 TEST(search__sizes_below_one_that_passed_are_not_asked)
 {
     uint32_t mtus[32];

@@ -96,17 +96,16 @@ static void report_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *p
 {
     struct mca_btl_rawe_compat_hostname host = mca_btl_rawe_compat_hostname(proc);
 
-    if (address->udp) {
-        return; /* routers may have smaller MTUs than both hosts */
-    }
     if (address->mtu_bytes != module->address.mtu_bytes) {
-        MCA_BTL_RAWE_HELP_IF_ASKED(mtu_mismatch, module->interface.name, module->address.mtu_bytes,
-                                   host.text, address->mtu_bytes);
+        MCA_BTL_RAWE_HELP_IF_ASKED(mtu_mismatch, module->interface.name,
+                                   module->address.mtu_bytes + path->overhead_bytes, host.text,
+                                   address->mtu_bytes + path->overhead_bytes);
     }
     if (path->mtu_passed_bytes < path->mtu_bytes) {
         MCA_BTL_RAWE_HELP_IF_ASKED(full_size_lost, module->interface.name, host.text,
-                                   mca_btl_rawe_address_text(address).text, path->mtu_bytes,
-                                   path->mtu_passed_bytes);
+                                   mca_btl_rawe_address_text(address).text,
+                                   path->mtu_bytes + path->overhead_bytes,
+                                   path->mtu_passed_bytes + path->overhead_bytes);
     }
 }
 

@@ -488,7 +488,8 @@ static void validate_path(mca_btl_base_endpoint_t *endpoint)
                 MCA_BTL_RAWE_HELP_IF_ASKED(full_size_lost, endpoint->module->interface.name,
                                            mca_btl_rawe_compat_hostname(endpoint->proc).text,
                                            mca_btl_rawe_address_text(&endpoint->address).text,
-                                           endpoint->path_mtu_bytes, path.mtu_passed_bytes);
+                                           endpoint->path_mtu_bytes + path.overhead_bytes,
+                                           path.mtu_passed_bytes + path.overhead_bytes);
             }
             mca_btl_rawe_endpoint_limit_mtu(endpoint, path.mtu_passed_bytes);
         }

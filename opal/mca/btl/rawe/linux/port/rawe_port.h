@@ -104,7 +104,7 @@ struct rawe_port_config {
      * caller, which may change it (rawe_port_renew_filter).
      */
     const uint32_t *groups;
-    uint32_t mtu_bytes; /**< interface MTU: largest frame, without the Ethernet header */
+    uint32_t mtu_bytes; /**< largest frame, without the Ethernet header */
     size_t ring_bytes;  /**< memory for receiving express frames; other uses take less */
     uint8_t priority;   /**< SO_PRIORITY of everything sent; 0: the kernel's default */
     const char *helper; /**< path of rawe-socket-helper; NULL or empty: none, see rawe_helper.h */
@@ -167,6 +167,8 @@ struct rawe_port_kind {
     /** rawe_batch_output.transmit; the context is the port. Bulk ports only. NULL: none exist. */
     bool (*transmit_batch)(void *port, const struct rawe_frame *packet, uint32_t segment_bytes);
     void (*read_counters)(struct rawe_port *port, struct rawe_port_counters *counters);
+    /** How much less than the interface's MTU a frame may be, for headers that the kernel adds. */
+    uint32_t overhead_bytes;
 };
 
 /**

@@ -214,10 +214,14 @@ static uint32_t next_mtu(struct rawe_path *path)
     if (!path->reachable || path->round < ROUNDS_FULL_ALONE || path->round == ROUNDS_MAX) {
         return 0;
     }
-    for (unsigned i = index - 1u; i < USUAL_MTUS && usual_mtus[i] > path->mtu_passed_bytes; i++) {
-        if (usual_mtus[i] < path->mtu_bytes) {
+    for (unsigned i = index - 1u; i < USUAL_MTUS; i++) {
+        const uint32_t mtu_bytes = usual_mtus[i] - path->overhead_bytes;
+        if (mtu_bytes <= path->mtu_passed_bytes) {
+            break;
+        }
+        if (mtu_bytes < path->mtu_bytes) {
             path->size = (uint8_t)(i + 2);
-            return usual_mtus[i];
+            return mtu_bytes;
         }
     }
     return 0;

@@ -33,6 +33,8 @@
 struct rawe_path {
     /* in */
     uint32_t mtu_bytes; /**< the largest MTU worth testing: the smaller of the two ends' MTUs */
+    /** What the network adds to each frame: a network with a usual MTU passes this much less. */
+    uint32_t overhead_bytes;
     bool same_process;  /**< same process as the path before it, and a worse choice */
     bool process_known; /**< another of our interfaces already reaches the process */
     bool deprioritized; /**< our interface has reached no process yet: test it only briefly */

@@ -433,8 +433,12 @@ static struct rawe_validation *begin_search(struct rawe_responder *responder,
         one->indirect = one->indirect || line->through != responder;
     }
     one->path.mtu_bytes = mtu_bytes;
+    paths = paths != NULL ? paths : &one->path;
+    for (unsigned i = 0; i < count; i++) {
+        paths[i].overhead_bytes = responder->wire->kind->overhead_bytes;
+    }
     /* Ring and rate must suffice for the answers to the PINGs of one pace interval. */
-    rawe_path_search_begin(&one->search, paths != NULL ? paths : &one->path, count,
+    rawe_path_search_begin(&one->search, paths, count,
                            rawe_path_paced_pings(responder->wire->receive_frames, FRAMES_PER_S),
                            rawe_port_clock_ns(), timeout_ns);
     pthread_mutex_lock(&responder->lock);

@@ -476,4 +476,5 @@ const struct rawe_port_kind rawe_udp_port = {
     .receive = udp_receive,
     .transmit = udp_transmit,
     .read_counters = udp_read_counters,
+    .overhead_bytes = RAWE_UDP_OVERHEAD_BYTES,
 };
