@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Jobs whose frames are UDP datagrams (btl_rawe_kind udp), without any privilege."""
 
+import time
+
 import pytest
 from conftest import (
     BEYOND_OPEN_MPI,
@@ -8,6 +10,8 @@ from conftest import (
     HANG_SECONDS,
     RAWE,
     STATS,
+    UntilJob,
+    assert_failure,
     assert_one_message,
     assert_success,
     counted,
@@ -18,6 +22,8 @@ from conftest import (
     run_job,
     run_verify,
     show,
+    until_told,
+    wait_until,
 )
 
 UDP = ("--mca", "btl_rawe_kind", "udp")
@@ -164,3 +170,110 @@ def test_auto_with_several_ranks_and_interfaces(make_lab, verify):
     result = run_verify(lab, 4, *AUTO, *STATS, verify, *EFFORT)
     used = {key[1] for key, counters in reports(result.errors).items() if counters["frames_sent"]}
     assert {"eth0", "eth1"} <= used and not any("udp" in name for name in used), show(result)
+
+
+# ---- with a router between the hosts ----
+
+
+def fragments(lab):
+    """Return how many IPv4 packets the router has fragmented, or refused to fragment."""
+    names, values = [
+        line.split() for line in lab.at_switch("grep", "^Ip:", "/proc/net/snmp").stdout.splitlines()
+    ]
+    counters = dict(zip(names, values))
+    return int(counters["FragCreates"]), int(counters["FragFails"])
+
+
+@pytest.mark.parametrize(
+    "ranks, hosts, options",
+    [(2, 2, {}), (4, 4, {}), (2, 2, {"nic": "cut"}), (4, 2, {"loss": 1}), (2, 2, {"nics": 2})],
+)
+def test_every_byte_arrives_over_a_router(make_lab, verify, ranks, hosts, options):
+    lab = make_lab(hosts=hosts, topology="routed", **options)
+    verify_over_udp(lab, ranks, verify, *EFFORT)
+    assert fragments(lab) == (0, 0)
+
+
+@pytest.mark.parametrize("nic", ["whole", "cut", "plain"])
+def test_the_smaller_mtu_of_a_router_is_found(make_lab, verify, nic):
+    lab = make_lab(hosts=2, topology="routed", router_mtu=1400, nic=nic)
+    result = until_told(lambda: run_verify(lab, 2, *UDP, verify, *EFFORT))
+    assert_one_message(result, "MTU of both ends:  1500", "MTU that passes:   1400")
+    created, failed = fragments(lab)
+    assert created == 0
+    assert failed > 0, "nothing was too long: the test shows nothing"
+
+
+def test_an_mtu_that_a_router_lowers_is_found(make_lab, exchange):
+    lab = make_lab(hosts=2, topology="routed")
+    job = UntilJob(lab, exchange, *UDP)
+    lab.at_switch("ip", "link", "set", lab.nic(1).subnet.bridge, "mtu", "1400")
+    # 150 rounds of messages; probing the MTU takes a tenth of these bytes.
+    before = [lab.statistic(host, "rx_bytes") for host in (0, 1)]
+    wait_until(
+        lambda: all(lab.statistic(host, "rx_bytes") > before[host] + 3_000_000 for host in (0, 1)),
+        "message that passes",
+    )
+    for message in help_messages(job.end()):
+        assert "MTU that passes:   1400" in message, message
+    assert fragments(lab)[0] == 0
+
+
+def stop_forwarding(lab):
+    """Let the router drop everything; return a function that ends this."""
+    lab.at_switch("sysctl", "-w", "net.ipv4.ip_forward=0")
+    return lambda: lab.at_switch("sysctl", "-w", "net.ipv4.ip_forward=1")
+
+
+def take_router_down(lab):
+    """Take a NIC of the router down, so that it answers that the network is unreachable."""
+    bridge = lab.nic(1).subnet.bridge
+    lab.at_switch("ip", "link", "set", bridge, "down")
+    return lambda: lab.at_switch("ip", "link", "set", bridge, "up")
+
+
+@pytest.mark.parametrize("stop", [stop_forwarding, take_router_down])
+def test_a_router_that_stops_for_seconds_is_survived(make_lab, exchange, stop):
+    lab = make_lab(hosts=2, topology="routed")
+    job = UntilJob(lab, exchange, *UDP)
+    resume = stop(lab)
+    time.sleep(0.1)
+    before = lab.statistic(1, "rx_bytes")
+    time.sleep(5)
+    assert lab.statistic(1, "rx_bytes") == before, "the router still forwards"
+    resume()
+    wait_until(lambda: lab.statistic(1, "rx_bytes") > before + 3_000_000, "message that passes")
+    assert help_messages(job.end()) == []
+
+
+# Only the user who made the namespaces may enter them, so the ranks stay root on several hosts.
+LOST_RIGHTS = "-net_raw,-net_admin"
+NO_NETWORK_RIGHTS = ("setpriv", f"--bounding-set={LOST_RIGHTS}", f"--inh-caps={LOST_RIGHTS}")
+
+
+def test_ranks_without_network_rights_cross_a_router(make_lab, verify):
+    lab = make_lab(hosts=2, topology="routed")
+    verify_over_udp(lab, 2, verify, *EFFORT, prefix=NO_NETWORK_RIGHTS)
+
+
+# Give up a peer that never answers sooner than by default.
+SOON = ("--mca", "btl_rawe_connect_timeout_ms", "1000", "--mca", "btl_rawe_peer_timeout", "4")
+
+
+@pytest.mark.parametrize(
+    "btls, check", [("rawe,self", assert_failure), ("rawe,tcp,self", assert_success)]
+)
+def test_raw_frames_do_not_cross_a_router(make_lab, verify, btls, check):
+    lab = make_lab(hosts=2, topology="routed")
+    words = ["-np", 2, "--mca", "btl", btls, *SOON, verify, "--quick", "--only", "pt2pt"]
+    result = until_told(lambda: lab.mpirun(words, timeout=HANG_SECONDS, build=lab.build))
+    check(result)
+    assert_one_message(result, "do not cross routers", "eth0", "udp")
+
+
+def test_auto_uses_udp_over_a_router(make_lab, verify):
+    """The search by raw frames ends when UDP finds the peer, long before its timeout."""
+    program = [verify, "--quick", "--scale", "0.1", "--only", "pt2pt"]
+    words = [*AUTO, "--mca", "btl_rawe_connect_timeout_ms", 600000]
+    lab = make_lab(hosts=2, topology="routed")
+    assert interfaces_used(lab, words, words, program) == {"eth0/udp"}
