@@ -138,12 +138,13 @@ def configure(directory, *options):
 
 
 def build(directory, *options):
-    """Configure and make a build directory; return None, or a description of the failure."""
+    """Configure and make a build directory, with the programs that tests run; return None, or a
+    description of the failure."""
     if not (ROOT / "configure").exists() and call([ROOT / "autogen.pl"]) != 0:
         return "autogen.pl failed, see above"
     if not configure(directory, *options):
         return f"configure failed, see {directory}/config.log"
-    if call(["make", "-s", f"-j{os.cpu_count()}"], cwd=directory) != 0:
+    if call(["make", "-s", f"-j{os.cpu_count()}", "tests"], cwd=directory) != 0:
         return f"make failed in {directory}, see above"
     return None
 

@@ -119,8 +119,8 @@ def build_here(root, output):
 
 
 def build_in(root, suite, output, also=()):
-    """Build on a clean system of a suite. `also` are files below the build directory to keep,
-    too: they come to `output` under their own names."""
+    """Build on a clean system of a suite. `also` are programs of tests, below the build
+    directory: they come to `output` under their own names."""
     with Chroot(suite) as chroot, tempfile.TemporaryDirectory(prefix="rawe-deb-") as name:
         directory = Path(name)
         release = _release((chroot.base / "etc/os-release").read_text(encoding="utf-8"))
@@ -129,6 +129,8 @@ def build_in(root, suite, output, also=()):
         log = chroot.must(["sh", "-c", 'cd "$0" && exec "$@"', source, *BUILD], [directory])
         built = _collect(directory, output)
         (output / "build.log").write_text(log, encoding="utf-8")
+        if also:
+            chroot.must(["make", "-C", source / "build", "tests"], [directory])
         for path in also:
             shutil.copy(source / "build" / path, output)
         return built

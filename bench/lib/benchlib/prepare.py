@@ -43,7 +43,7 @@ def install_packages(say, groups=("build", "bench")):
 
 
 def build(directory, say):
-    """Configure `directory` if needed, and run make."""
+    """Configure `directory` if needed, and make rawe and the benchmarks there."""
     directory.mkdir(parents=True, exist_ok=True)
     log = directory / "compare-build.log"
     log.write_text("", encoding="utf-8")
@@ -55,14 +55,16 @@ def build(directory, say):
         _logged([SOURCE / "configure"], directory, log, "configure")
     if not (directory / COMPONENT).exists():
         say("building rawe and the benchmarks")
-    _logged(["make", "-j2"], directory, log, "make")
+    _logged(["make", "-j2", "bench"], directory, log, "make")
 
 
 def program(directory, name):
     """Return the path of a program in bench/ of a build. Raises BenchError if it was not built."""
     path = directory / "bench" / name
     if not path.exists():
-        raise BenchError(f"{path} is not there; run make in {directory}, or leave out --no-build")
+        raise BenchError(
+            f"{path} is not there; run make bench in {directory}, or leave out --no-build"
+        )
     return path
 
 

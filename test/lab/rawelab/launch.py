@@ -83,7 +83,7 @@ def program(build, path):
     """Return the path of a program in the build directory."""
     full = Path(build).resolve() / path
     if not full.exists():
-        raise LabError(f"{full} is missing: build first (`make`)")
+        raise LabError(f"{full} is missing: build first (`make tests`)")
     return full
 
 

@@ -36,7 +36,7 @@ def find_program(build=None):
     looked = " and ".join(str(one / PROGRAM) for one in builds)
     raise LabError(
         f"a lab with a wire needs the program rawe-wire, which is not there: {looked}; build first "
-        "(`make`), or name the build directory with --build"
+        "(`make tests`), or name the build directory with --build"
     )
 
 
