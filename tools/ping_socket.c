@@ -13,11 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "linux/sys/rawe_random.h"
 #include "ping.h"
 
 #define RING_BYTES (1u << 20)

@@ -21,12 +21,12 @@
 
 #include "ompi/mca/pml/pml.h"
 #include "ompi/proc/proc.h"
+#include "opal/mca/btl/rawe/linux/sys/rawe_random.h"
 #include "opal/runtime/opal_progress.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
-#include <sys/random.h>
 #include <time.h>
 
 /** Tag of votes: in hcoll's range, which hcoll uses from the other end. */

@@ -23,6 +23,7 @@
 #include "btl_rawe_send.h"
 #include "linux/packet/rawe_helper.h"
 #include "linux/packet/rawe_ring.h"
+#include "linux/sys/rawe_random.h"
 #include "linux/sys/rawe_service.h"
 
 #include <errno.h>
@@ -31,7 +32,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 /** One of this many progress calls reads the clock even if nothing arrived: a power of two. */

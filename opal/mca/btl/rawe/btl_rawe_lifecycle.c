@@ -19,6 +19,7 @@
 #include "linux/host/rawe_host_group.h"
 #include "linux/packet/rawe_helper.h"
 #include "linux/packet/rawe_packet.h"
+#include "linux/sys/rawe_random.h"
 #include "linux/sys/rawe_shared.h"
 #include "linux/udp/rawe_udp.h"
 
@@ -29,7 +30,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
-#include <sys/random.h>
 
 /** Messages up to this length are copied when sent, and complete at once. */
 #define COPY_MAX_BYTES 4096u

@@ -30,7 +30,6 @@ AC_DEFUN([MCA_opal_btl_rawe_CONFIG], [
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #if __SIZEOF_POINTER__ != 8
 #error a pointer has to have 64 bits
 #endif

@@ -49,7 +49,14 @@ static uint32_t by_table(uint32_t crc, const uint8_t *bytes, size_t len_bytes)
 }
 
 #if defined(__x86_64__)
-__attribute__((hot)) __attribute__((target("sse4.2"))) static uint32_t by_instruction(
+/** The instruction belongs to SSE 4.2. clang since 14 wants it to be named, too. */
+#if defined(__clang__) && __clang_major__ >= 14
+#define WITH_CRC32 "sse4.2,crc32"
+#else
+#define WITH_CRC32 "sse4.2"
+#endif
+
+__attribute__((hot)) __attribute__((target(WITH_CRC32))) static uint32_t by_instruction(
     uint32_t crc, const uint8_t *bytes, size_t len_bytes)
 {
     uint64_t wide = crc;
@@ -90,7 +97,7 @@ __attribute__((hot)) __attribute__((target("sse4.2"))) static uint32_t by_instru
 
 typedef long long lane __attribute__((vector_size(16)));
 
-#define FOLDING __attribute__((target("sse4.2,pclmul")))
+#define FOLDING __attribute__((target(WITH_CRC32 ",pclmul")))
 
 FOLDING static inline lane load_lane(const uint8_t *bytes)
 {

@@ -15,8 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
+
+#include "../sys/rawe_random.h"
 
 /**
  * Rate limits: two token buckets of the same rate (frames per second) and depth. One is for PINGs,

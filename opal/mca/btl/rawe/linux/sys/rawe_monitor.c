@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "rawe_random.h"
 #include "rawe_shared.h"
 
 /** Any user of the host may connect, so pause after this many answers (1 % of a CPU). */
