@@ -33,7 +33,7 @@ FUZZ_SECONDS_BRIEF = 5
 FUZZ_SECONDS_LONG = 1800
 # The simulators with fewer seeds, and without planted faults, which need no sanitizer.
 BRIEF = {"RAWE_SIM_SEEDS": "2000", "RAWE_SIM_PLANTED": "0"}
-OPTIONAL = ("threads", "mutants", "bench", "vm", "deb", "containers")  # only on request
+OPTIONAL = ("threads", "mutants", "bench", "distros", "vm", "deb", "containers")  # only on request
 FOR_OTHER_OMPI = ("unit", "sim", "lab")  # parts that depend on Open MPI or the compiler
 RELEASES = {"5.0": "trixie", "6.0": "sid"}  # of Debian, by the Open MPI in it
 BENCH = ROOT / "bench"
@@ -346,6 +346,12 @@ def run_mutants(part, options):
     part.call(argv, "too few mutants were found", env=options.env)
 
 
+def run_distros(part, options):
+    """The components and tools with older C libraries, and from the tarball."""
+    for what in ("2.17", "2.28", "tarball"):
+        part.call([TEST / "distros", what], f"{what} failed", env=options.env)
+
+
 def run_vm(part, options):
     """pytest over virtual machines."""
     if has_packages(part, "vm"):
@@ -416,7 +422,8 @@ def parse():
         "sanitizer, another six minutes; all: the six, thorough. Only on request: threads, jobs "
         "with the component under the thread sanitizer, five minutes; mutants, whether tests "
         "notice small changes of core, twenty minutes; bench, the benchmarks' own "
-        "tests, and a quick form of each benchmark; vm, mpirun over virtual machines with real "
+        "tests, and a quick form of each benchmark; distros, builds with older C libraries and "
+        "from the tarball, three minutes; vm, mpirun over virtual machines with real "
         "drivers, half an hour; deb, the packages for Debian 12 and 13, on clean systems, ten "
         "minutes; containers, jobs over Podman containers. --ompi builds into build/ompi-VERSION.",
     )
