@@ -311,12 +311,13 @@ enum rawe_decode_result rawe_fragment_decode(struct rawe_fragment *fragment, con
 
 /** Why an access to registered memory was refused. */
 enum rawe_refusal {
-    RAWE_REFUSAL_NONE = 0,      /**< not refused */
-    RAWE_REFUSAL_UNKNOWN = 1,   /**< no memory is registered under that index and key */
-    RAWE_REFUSAL_BOUNDS = 2,    /**< beyond the registered memory */
-    RAWE_REFUSAL_ACCESS = 3,    /**< the memory is not registered for this kind of access */
-    RAWE_REFUSAL_ALIGNMENT = 4, /**< an atomic operation on an unaligned word */
-    RAWE_REFUSAL_OPERATION = 5, /**< unknown operation, or unknown width */
+    RAWE_REFUSAL_NONE = 0,       /**< not refused */
+    RAWE_REFUSAL_UNKNOWN = 1,    /**< no memory is registered under that index and key */
+    RAWE_REFUSAL_BOUNDS = 2,     /**< beyond the registered memory */
+    RAWE_REFUSAL_ACCESS = 3,     /**< the memory is not registered for this kind of access */
+    RAWE_REFUSAL_ALIGNMENT = 4,  /**< an atomic operation on an unaligned word */
+    RAWE_REFUSAL_OPERATION = 5,  /**< unknown operation, or unknown width */
+    RAWE_REFUSAL_FINALIZING = 6, /**< the process is in MPI_Finalize: its memory may be freed */
 };
 
 /** The operation of an ATOMIC on its target word. The REPLY contains the previous value. */
@@ -401,6 +402,7 @@ static inline size_t rawe_fragment_pad(size_t len_bytes)
 
 /** Offsets of the batch header's fields that the kernel filter and the link access. */
 #define RAWE_BATCH_OFFSET_PORT 2u
+#define RAWE_BATCH_OFFSET_OFFSET 4u
 #define RAWE_BATCH_OFFSET_CHECKSUM 16u
 #define RAWE_BATCH_OFFSET_VERSION_TYPE 24u
 #define RAWE_BATCH_OFFSET_KEY 28u

@@ -180,6 +180,9 @@ uint8_t *rawe_conn_place_reply(const struct rawe_conn *conn, const struct rawe_f
 static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
     struct rawe_engine *engine = conn->engine;
+    if (fragment->tag == RAWE_REFUSAL_FINALIZING) {
+        return; /* no program error: the operation fails when the connection ends */
+    }
     struct rawe_operation *operation = find_answered(conn, fragment);
     bool refused = fragment->tag != RAWE_REFUSAL_NONE;
     uint8_t *to = operation == NULL || refused
@@ -383,13 +386,19 @@ static struct rawe_conn *conn_of(const struct rawe_served *served)
     return RAWE_OWNER(served->send.queue, struct rawe_conn, tx.queue);
 }
 
+/** Return the reason to give: in MPI_Finalize, memory is gone through no fault of the program. */
+static enum rawe_refusal refusal_of(const struct rawe_engine *engine, enum rawe_refusal otherwise)
+{
+    return engine->finalizing ? RAWE_REFUSAL_FINALIZING : otherwise;
+}
+
 /** Turn a reply with no frame in the window into a refusal: its memory is being deregistered. */
 static void refuse_reply(struct rawe_served *served)
 {
     struct rawe_send *send = &served->send;
     memset(served->word, 0, sizeof(served->word));
     send->pieces[0] = (struct rawe_bytes){served->word, sizeof(served->word)};
-    send->tag = RAWE_REFUSAL_UNKNOWN;
+    send->tag = (uint8_t)refusal_of(served->engine, RAWE_REFUSAL_UNKNOWN);
     send->copies = false;
     served->refers = false;
 }
@@ -426,7 +435,8 @@ void rawe_conn_serve_forget(struct rawe_engine *engine, uint32_t handle_index)
                 cut_reply(served);
             }
             if (served->refers) {
-                rawe_sendwin_revoke(&conn_of(served)->tx.window, &served->send);
+                rawe_sendwin_revoke(&conn_of(served)->tx.window, &served->send,
+                                    refusal_of(engine, RAWE_REFUSAL_UNKNOWN));
                 served->refers = false;
             }
         }
@@ -464,6 +474,7 @@ static void serve(struct rawe_conn *conn, const struct rawe_fragment *fragment, 
         engine->counters.operations_served++;
     } else {
         engine->counters.operations_refused++;
+        refusal = refusal_of(engine, refusal);
     }
     reply(conn, &request, refusal, word, len_bytes, UINT32_MAX, now_ns);
 }

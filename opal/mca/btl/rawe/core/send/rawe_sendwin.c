@@ -406,7 +406,8 @@ void rawe_sendwin_rebase(const struct rawe_sendwin *window, struct rawe_send *se
     }
 }
 
-void rawe_sendwin_revoke(const struct rawe_sendwin *window, const struct rawe_send *send)
+void rawe_sendwin_revoke(const struct rawe_sendwin *window, const struct rawe_send *send,
+                         enum rawe_refusal reason)
 {
     static const uint8_t zeros[UINT16_MAX] = {0}; /* no frame or batch is longer */
     struct rawe_fragment fragment;
@@ -417,7 +418,7 @@ void rawe_sendwin_revoke(const struct rawe_sendwin *window, const struct rawe_se
             frame->external[i].base = (void *)(uintptr_t)zeros;
         }
         rawe_fragment_reread(&fragment, frame->buffer + RAWE_PAYLOAD_OFFSET);
-        fragment.tag = RAWE_REFUSAL_UNKNOWN;
+        fragment.tag = (uint8_t)reason;
         (void)rawe_fragment_encode(frame->buffer + RAWE_PAYLOAD_OFFSET, &fragment);
     }
 }

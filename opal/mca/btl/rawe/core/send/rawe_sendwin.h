@@ -361,6 +361,7 @@ bool rawe_sendwin_detect_losses(struct rawe_sendwin *window, uint64_t reorder_ns
 void rawe_sendwin_rebase(const struct rawe_sendwin *window, struct rawe_send *send, uint8_t *copy);
 
 /** Turn the frames of a reply whose data is gone into refusals when they are resent. */
-void rawe_sendwin_revoke(const struct rawe_sendwin *window, const struct rawe_send *send);
+void rawe_sendwin_revoke(const struct rawe_sendwin *window, const struct rawe_send *send,
+                         enum rawe_refusal reason);
 
 #endif
