@@ -23,11 +23,14 @@
 #define PAYLOAD_MAX 1400u
 #define WAIT_MS 10000
 
-/** A process's two ports. */
+/** A process's ports. */
 struct host {
     struct rawe_port_config config;
-    struct rawe_port *link, *responder;
+    struct rawe_port *link, *bulk, *responder;
 };
+
+/** Longest batch in a test: more than fits a datagram. */
+#define BATCH_BYTES 64000u
 
 /** What a port has received. */
 struct inbox {
@@ -76,6 +79,8 @@ static void open_host(struct host *host, uint32_t key)
         }
     }
     assert_non_null(host->responder);
+    host->bulk = rawe_udp_bulk(host->link);
+    assert_non_null(host->bulk);
 }
 
 static void set_up(void)
@@ -87,6 +92,8 @@ static void set_up(void)
 
 static void tear_down(void)
 {
+    rawe_port_close(us.bulk);
+    rawe_port_close(peer.bulk);
     rawe_port_close(us.link);
     rawe_port_close(us.responder);
     rawe_port_close(peer.link);
@@ -366,4 +373,129 @@ TEST(mac__stands_for_an_address)
     send_several(1, 8, 8);
     receive(peer.link, 1);
     assert_memory_equal(inbox.source, mac, RAWE_MAC_BYTES);
+}
+
+/* ---- batches ---- */
+
+/** What was received of batches. */
+static struct {
+    uint8_t place[BATCH_BYTES]; /**< where `place` has data put */
+    uint8_t data[BATCH_BYTES];
+    size_t data_bytes; /**< sum over the packets */
+    unsigned packets;
+    unsigned damaged; /**< packets whose header does not fit what came before */
+    bool takes_place;
+} batch;
+
+static uint8_t *give_place(void *context, const uint8_t *source_mac, const uint8_t *head,
+                           size_t head_bytes, size_t data_bytes)
+{
+    struct rawe_batch decoded;
+
+    assert_int_equal(rawe_batch_decode(&decoded, head, head_bytes, data_bytes), RAWE_DECODE_OK);
+    return batch.takes_place ? batch.place + decoded.at_bytes : NULL;
+}
+
+static void keep_packet(void *context, const uint8_t *source_mac, const uint8_t *head,
+                        size_t head_bytes, const uint8_t *data, size_t data_bytes)
+{
+    struct rawe_batch decoded;
+
+    batch.packets++;
+    if (rawe_batch_decode(&decoded, head, head_bytes, data_bytes) != RAWE_DECODE_OK ||
+        decoded.header.port != peer.config.port || decoded.header.key != peer.config.key ||
+        decoded.header.connection_id != 0x12345678u ||
+        decoded.at_bytes + data_bytes > sizeof(batch.data)) {
+        batch.damaged++;
+        return;
+    }
+    assert_true(!batch.takes_place || data == batch.place + decoded.at_bytes || data_bytes < 1500);
+    memcpy(batch.data + decoded.at_bytes, data, data_bytes);
+    batch.data_bytes += data_bytes;
+}
+
+static const struct rawe_port_receiver batch_receiver = {
+    .frame = keep, .place = give_place, .packet = keep_packet};
+
+/** Send `data_bytes` as one batch whose data is in two pieces. */
+static void send_batch(uint8_t *data, uint32_t data_bytes, uint16_t segment_bytes)
+{
+    const uint32_t frames = (data_bytes + segment_bytes - 1) / segment_bytes;
+    const struct rawe_batch sent = {
+        .header = {.type = RAWE_FRAME_BULK,
+                   .port = peer.config.port,
+                   .key = peer.config.key,
+                   .connection_id = 0x12345678u},
+        .fragment = {.kind = RAWE_FRAGMENT_PUT, .data_bytes = (uint16_t)data_bytes},
+        .segment_bytes = segment_bytes,
+        .frames = (uint8_t)frames,
+    };
+    uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES];
+    const struct rawe_frame packet = {
+        .pieces = {{head, sizeof(head)},
+                   {data, data_bytes / 3},
+                   {data + data_bytes / 3, data_bytes - data_bytes / 3}},
+        .piece_count = 3,
+        .len_bytes = (uint32_t)sizeof(head) + data_bytes,
+    };
+
+    rawe_eth_header_encode(head, peer.config.address, us.config.address, RAWE_ETHERTYPE_DEFAULT);
+    rawe_batch_encode(head + RAWE_ETH_HEADER_BYTES, &sent);
+    assert_true(us.bulk->kind->transmit_batch(us.bulk, &packet, frames > 1 ? segment_bytes : 0));
+}
+
+TEST(batch__arrives_as_one_packet)
+{
+    static const struct {
+        const char *name;
+        uint32_t data_bytes;
+        uint16_t segment_bytes;
+        unsigned packets;
+    } cases[] = {
+        {"one frame", 1000, 1412, 1},
+        {"two frames", 1500, 1412, 1},
+        {"the longest", 44 * 1412, 1412, 1},
+        {"segments of equal length", 10 * 1000, 1000, 1},
+        {"longer than a datagram", BATCH_BYTES, 1000, 2},
+    };
+    static uint8_t data[BATCH_BYTES];
+
+    for (size_t i = 0; i < sizeof(data); i++) {
+        data[i] = (uint8_t)(i * 31 + i / 251);
+    }
+    for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+        unit_case(cases[i / 2].name);
+        memset(&batch, 0, sizeof(batch));
+        batch.takes_place = i % 2 != 0;
+        send_batch(data, cases[i / 2].data_bytes, cases[i / 2].segment_bytes);
+        while (rawe_port_pending(peer.link)) {
+            (void)rawe_port_receive(peer.link, 100, &batch_receiver, &inbox);
+        }
+        assert_int_equal(batch.packets, cases[i / 2].packets);
+        assert_int_equal(batch.damaged, 0);
+        assert_int_equal(batch.data_bytes, cases[i / 2].data_bytes);
+        assert_memory_equal(batch.data, data, cases[i / 2].data_bytes);
+    }
+    assert_int_equal(inbox.count, 0);
+}
+
+/** Batches and frames in a row stay apart, even if the kernel merged their datagrams. */
+TEST(batch__others_do_not_become_part_of_it)
+{
+    static uint8_t data[BATCH_BYTES];
+    const unsigned rounds = 5;
+
+    memset(&batch, 0, sizeof(batch));
+    for (unsigned i = 0; i < rounds; i++) {
+        send_batch(data, 3000, 1000);
+        send_batch(data, 3000, 1000);
+        send_several(2, 1000 + RAWE_BATCH_HEADER_BYTES - RAWE_HEADER_BYTES, 4);
+    }
+    while (rawe_port_pending(peer.link)) {
+        (void)rawe_port_receive(peer.link, 100, &batch_receiver, &inbox);
+    }
+    assert_int_equal(batch.packets, 2 * rounds);
+    assert_int_equal(batch.damaged, 0);
+    assert_int_equal(batch.data_bytes, 2 * rounds * 3000);
+    assert_int_equal(inbox.count, 2 * rounds);
 }

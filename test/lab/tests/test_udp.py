@@ -95,7 +95,7 @@ def test_datagrams_of_one_length_share_calls(make_lab, verify):
 def test_processes_of_both_kinds_refuse_each_other(make_lab, verify):
     lab = make_lab(hosts=2)
     other = ["-np", 1, "-x", "OMPI_MCA_btl_rawe_kind=udp", verify, "--quick"]
-    result = run_alone(lab, 1, verify, "--quick", ":", *other)
+    result = until_told(lambda: run_alone(lab, 1, verify, "--quick", ":", *other))
     assert result.returncode != 0 and not result.timed_out
     assert "btl_rawe_kind" in "".join(help_messages(result)), show(result)
 
@@ -108,7 +108,8 @@ def test_processes_of_both_kinds_refuse_each_other(make_lab, verify):
     ],
 )
 def test_a_bad_value_is_refused(make_lab, verify, options, said):
-    result = run_alone(make_lab(hosts=1), 2, *options, verify, "--quick")
+    lab = make_lab(hosts=1)
+    result = until_told(lambda: run_alone(lab, 2, *options, verify, "--quick"))
     assert result.returncode != 0
     assert_one_message(result, said)
 
@@ -118,7 +119,7 @@ def test_ports_stay_in_the_range(make_lab, verify):
     lab = make_lab(hosts=1)
     few = [*UDP, "--mca", "btl_rawe_udp_port_min", 41000, "--mca", "btl_rawe_udp_port_range"]
     run_verify(lab, 4, *few, 40, verify, *EFFORT)
-    result = run_alone(lab, 4, *few, 3, verify, "--quick")
+    result = until_told(lambda: run_alone(lab, 4, *few, 3, verify, "--quick"))
     assert result.returncode != 0 and not result.timed_out
     assert "bind to a UDP port" in "".join(help_messages(result)), show(result)
 

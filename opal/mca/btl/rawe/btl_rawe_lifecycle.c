@@ -418,6 +418,7 @@ static bool open_udp(mca_btl_rawe_module_t *module)
         return false;
     }
     identity->udp_port = module->address.port;
+    module->bulk = mca_btl_rawe_params.batches ? rawe_udp_bulk(module->link) : NULL;
     open_engine(module);
     if (NULL == module->responder && !start_responder(module, &responder)) {
         return false;

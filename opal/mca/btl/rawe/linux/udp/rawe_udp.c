@@ -28,38 +28,10 @@
 #define SEND_BUFFER_BYTES (4 << 20)
 #define RECEIVE_BUFFER_BYTES (8 << 20)
 
-/** Longest payload of a datagram over IPv4, and of one that the kernel cuts. */
-#define DATAGRAM_BYTES_MAX 65507u
-
-/** Maximum number of datagrams that the kernel cuts from one (UDP_MAX_SEGMENTS before 6.10). */
-#define SEGMENTS_MAX 64u
-
 /** First bytes of a MAC address that stands for an IPv4 address: locally administered. */
 static const uint8_t mac_prefix[RAWE_MAC_BYTES - RAWE_UDP_ADDRESS_BYTES] = {0x02, 0x04};
 
 static const uint8_t loopback_mac[RAWE_MAC_BYTES];
-
-/** What one system call received: a datagram, or several of the same length from one sender. */
-struct received {
-    struct received *next;
-    unsigned users;       /**< callbacks that were given part of it */
-    size_t len_bytes;     /**< of all datagrams */
-    size_t segment_bytes; /**< of each but the last */
-    size_t at_bytes;      /**< where the next datagram begins */
-    uint64_t arrived_ns;
-    uint8_t source[RAWE_MAC_BYTES];
-    uint8_t bytes[RAWE_ETH_HEADER_BYTES + DATAGRAM_BYTES_MAX];
-};
-
-struct udp {
-    struct rawe_port port; /**< first */
-    uint32_t waits;        /**< a datagram is waiting in `current` */
-    bool cuts;             /**< the kernel cuts datagrams */
-    struct rawe_port_config config;
-    struct rawe_port_counters counters;
-    struct received *current; /**< the next datagrams; NULL: none */
-    struct received *spare;   /**< unused memory */
-};
 
 /* ---- addresses ---- */
 
@@ -75,8 +47,7 @@ void rawe_udp_mac(uint8_t mac[RAWE_MAC_BYTES], const uint8_t address[RAWE_UDP_AD
     memcpy(mac + sizeof mac_prefix, address, RAWE_UDP_ADDRESS_BYTES);
 }
 
-/** Return the address and port for which a MAC address and a port stand. */
-static struct sockaddr_in address_of(const uint8_t mac[RAWE_MAC_BYTES], uint16_t port)
+struct sockaddr_in rawe_udp_address_of(const uint8_t mac[RAWE_MAC_BYTES], uint16_t port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
 
@@ -89,7 +60,7 @@ static struct sockaddr_in address_of(const uint8_t mac[RAWE_MAC_BYTES], uint16_t
 
 struct rawe_mac_text rawe_udp_text(const uint8_t mac[RAWE_MAC_BYTES])
 {
-    const struct sockaddr_in address = address_of(mac, 0);
+    const struct sockaddr_in address = rawe_udp_address_of(mac, 0);
     struct rawe_mac_text out;
 
     (void)inet_ntop(AF_INET, &address.sin_addr, out.text, sizeof out.text);
@@ -120,7 +91,7 @@ static uint16_t port_number(const struct rawe_port_config *config)
 /** Open a bound socket. Returns the descriptor, or -1 and the error. */
 static int open_socket(const struct rawe_port_config *config, struct rawe_port_error *error)
 {
-    const struct sockaddr_in own = address_of(config->address, port_number(config));
+    const struct sockaddr_in own = rawe_udp_address_of(config->address, port_number(config));
     const int priority = config->priority, one = 1;
     /* Never fragment, and let path discovery find the MTU instead of trusting ICMP (RFC 8899). */
     const int discover = IP_PMTUDISC_PROBE;
@@ -154,7 +125,7 @@ static bool poll_socket(struct rawe_port *port);
 static int udp_open(struct rawe_port **out, const struct rawe_port_config *config,
                     struct rawe_port_error *error)
 {
-    struct udp *udp = calloc(1, sizeof *udp);
+    struct rawe_udp *udp = calloc(1, sizeof *udp);
     const int fd = udp != NULL ? open_socket(config, error) : -1;
 
     *out = NULL;
@@ -166,8 +137,11 @@ static int udp_open(struct rawe_port **out, const struct rawe_port_config *confi
         return -1;
     }
     (void)widen_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER_BYTES);
-    /* The kernel also charges page fragments and struct sk_buff (1.1 to 1.5 times, and 0.8 kB). */
-    const unsigned frames = widen_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RECEIVE_BUFFER_BYTES) /
+    /*
+     * The kernel also charges page fragments and struct sk_buff (1.1 to 1.5 times, and 0.8 kB). One
+     * half is for frames, the other for batches.
+     */
+    const unsigned frames = widen_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RECEIVE_BUFFER_BYTES) / 2 /
                             (config->mtu_bytes * 3 / 2 + 1024);
     udp->config = *config;
     udp->cuts = true;
@@ -187,7 +161,7 @@ static int udp_open(struct rawe_port **out, const struct rawe_port_config *confi
 static int udp_reopen(struct rawe_port *port, int interface_index, struct rawe_port_error *error)
 {
     (void)error;
-    ((struct udp *)port)->config.interface_index = interface_index;
+    ((struct rawe_udp *)port)->config.interface_index = interface_index;
     return 0;
 }
 
@@ -200,17 +174,17 @@ static int udp_renew_filter(struct rawe_port *port, struct rawe_port_error *erro
 
 static int udp_interface(const struct rawe_port *port)
 {
-    return ((const struct udp *)port)->config.interface_index;
+    return ((const struct rawe_udp *)port)->config.interface_index;
 }
 
 static void udp_close(struct rawe_port *port)
 {
-    struct udp *udp = (struct udp *)port;
+    struct rawe_udp *udp = (struct rawe_udp *)port;
 
     close(port->fd);
     free(udp->current);
     while (udp->spare != NULL) {
-        struct received *next = udp->spare->next;
+        struct rawe_udp_received *next = udp->spare->next;
         free(udp->spare);
         udp->spare = next;
     }
@@ -219,7 +193,7 @@ static void udp_close(struct rawe_port *port)
 
 static void udp_read_counters(struct rawe_port *port, struct rawe_port_counters *counters)
 {
-    struct udp *udp = (struct udp *)port;
+    struct rawe_udp *udp = (struct rawe_udp *)port;
     uint32_t memory[SK_MEMINFO_VARS] = {0};
     socklen_t len_bytes = sizeof memory;
 
@@ -232,10 +206,10 @@ static void udp_read_counters(struct rawe_port *port, struct rawe_port_counters 
 /* ---- received ---- */
 
 /** Receive into `to`. Returns false if no datagram is waiting. */
-static bool receive_datagrams(const struct udp *udp, struct received *to)
+static bool receive_datagrams(const struct rawe_udp *udp, struct rawe_udp_received *to)
 {
     struct sockaddr_in from;
-    struct iovec iov = {to->bytes + RAWE_ETH_HEADER_BYTES, DATAGRAM_BYTES_MAX};
+    struct iovec iov = {to->bytes + RAWE_ETH_HEADER_BYTES, RAWE_UDP_DATAGRAM_BYTES_MAX};
     _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(int))];
     struct msghdr message;
     ssize_t got_bytes;
@@ -271,8 +245,8 @@ static bool receive_datagrams(const struct udp *udp, struct received *to)
 /** rawe_port.poll */
 static bool poll_socket(struct rawe_port *port)
 {
-    struct udp *udp = (struct udp *)port;
-    struct received *to = udp->spare;
+    struct rawe_udp *udp = (struct rawe_udp *)port;
+    struct rawe_udp_received *to = udp->spare;
 
     if (udp->current != NULL) {
         return true;
@@ -297,7 +271,7 @@ static bool poll_socket(struct rawe_port *port)
 }
 
 /** Return true if a frame is for a port of this use, as the kernel's filter says of raw frames. */
-static bool is_ours(const struct udp *udp, const uint8_t *header, size_t len_bytes)
+static bool is_ours(const struct rawe_udp *udp, const uint8_t *header, size_t len_bytes)
 {
     const struct rawe_port_config *config = &udp->config;
     uint8_t session[6], responder[6];
@@ -323,8 +297,9 @@ static bool is_ours(const struct udp *udp, const uint8_t *header, size_t len_byt
  * Hand a datagram over as a frame. Its Ethernet header takes the place of bytes before it, which
  * may be in use by the callback that led to this one.
  */
-static void hand_over(const struct udp *udp, const struct received *from, uint8_t *frame,
-                      size_t len_bytes, const struct rawe_port_receiver *receiver, void *context)
+static void hand_over_frame(const struct rawe_udp *udp, const struct rawe_udp_received *from,
+                            uint8_t *frame, size_t len_bytes,
+                            const struct rawe_port_receiver *receiver, void *context)
 {
     uint8_t before[RAWE_ETH_HEADER_BYTES];
 
@@ -337,20 +312,47 @@ static void hand_over(const struct udp *udp, const struct received *from, uint8_
     memcpy(frame, before, sizeof before);
 }
 
+/** Hand over what begins at `frame`: a frame or a packet. Returns the number of frames. */
+static unsigned hand_over(struct rawe_udp *udp, const struct rawe_udp_received *from,
+                          uint8_t *frame, size_t len_bytes,
+                          const struct rawe_port_receiver *receiver, void *context)
+{
+    uint8_t *bytes = frame + RAWE_ETH_HEADER_BYTES;
+
+    if (receiver->packet != NULL && rawe_udp_is_batch(udp, bytes, len_bytes)) {
+        return rawe_udp_hand_over_packet(udp, from, bytes, len_bytes, receiver, context);
+    }
+    if (!is_ours(udp, bytes, len_bytes)) {
+        return 0;
+    }
+    hand_over_frame(udp, from, frame, len_bytes, receiver, context);
+    return 1;
+}
+
+/** Return the length of what is at the beginning of `from`: a datagram, or several of a batch. */
+static size_t next_bytes(const struct rawe_udp *udp, const struct rawe_udp_received *from)
+{
+    const uint8_t *bytes = from->bytes + RAWE_ETH_HEADER_BYTES + from->at_bytes;
+    const size_t left_bytes = from->len_bytes - from->at_bytes;
+    const size_t len_bytes = left_bytes < from->segment_bytes ? left_bytes : from->segment_bytes;
+
+    return rawe_udp_is_batch(udp, bytes, len_bytes)
+               ? rawe_udp_packet_bytes(bytes, left_bytes, from->segment_bytes)
+               : len_bytes;
+}
+
 static unsigned udp_receive(struct rawe_port *port, unsigned budget,
                             const struct rawe_port_receiver *receiver, void *context)
 {
-    struct udp *udp = (struct udp *)port;
+    struct rawe_udp *udp = (struct rawe_udp *)port;
     unsigned frames = 0;
 
     /* One system call at most: frames already received must not wait for another. */
     for (unsigned taken = 0;
          taken < budget && (taken == 0 ? poll_socket(port) : udp->current != NULL); taken++) {
-        struct received *from = udp->current;
+        struct rawe_udp_received *from = udp->current;
         uint8_t *frame = from->bytes + from->at_bytes;
-        const size_t left_bytes = from->len_bytes - from->at_bytes;
-        const size_t len_bytes =
-            left_bytes < from->segment_bytes ? left_bytes : from->segment_bytes;
+        const size_t len_bytes = next_bytes(udp, from);
         /* Do this before the callback, which may receive from this port. */
         from->users++;
         from->at_bytes += len_bytes;
@@ -358,11 +360,9 @@ static unsigned udp_receive(struct rawe_port *port, unsigned budget,
             udp->current = NULL;
             udp->waits = 0;
         }
-        if (is_ours(udp, frame + RAWE_ETH_HEADER_BYTES, len_bytes)) {
-            udp->counters.frames_received++;
-            hand_over(udp, from, frame, len_bytes, receiver, context);
-            frames++;
-        }
+        const unsigned handed = hand_over(udp, from, frame, len_bytes, receiver, context);
+        udp->counters.frames_received += handed;
+        frames += handed;
         if (--from->users == 0 && from->at_bytes == from->len_bytes) {
             from->next = udp->spare;
             udp->spare = from;
@@ -373,13 +373,17 @@ static unsigned udp_receive(struct rawe_port *port, unsigned budget,
 
 /* ---- sent ---- */
 
+unsigned rawe_udp_segments_max(size_t segment_bytes)
+{
+    return segment_bytes > RAWE_UDP_DATAGRAM_BYTES_MAX / RAWE_UDP_SEGMENTS_MAX
+               ? (unsigned)(RAWE_UDP_DATAGRAM_BYTES_MAX / segment_bytes)
+               : RAWE_UDP_SEGMENTS_MAX;
+}
+
 /** Return how many frames the kernel can cut from one datagram: all but the last of one length. */
 static unsigned segment_count(const struct rawe_frame *frames, unsigned count)
 {
-    const uint32_t segment_bytes = frames[0].len_bytes - RAWE_ETH_HEADER_BYTES;
-    const unsigned most = segment_bytes > DATAGRAM_BYTES_MAX / SEGMENTS_MAX
-                              ? DATAGRAM_BYTES_MAX / segment_bytes
-                              : SEGMENTS_MAX;
+    const unsigned most = rawe_udp_segments_max(frames[0].len_bytes - RAWE_ETH_HEADER_BYTES);
     unsigned segments = 1;
 
     while (segments < count && segments < most &&
@@ -390,28 +394,14 @@ static unsigned segment_count(const struct rawe_frame *frames, unsigned count)
     return segments;
 }
 
-/** Send `count` frames in one system call, to the first one's port or `above` it. Returns errno. */
-static int send_segments(const struct udp *udp, const struct rawe_frame *frames, unsigned count,
-                         uint16_t above)
+int rawe_udp_send(const struct rawe_udp *udp, struct sockaddr_in *to, struct iovec *iov,
+                  size_t iov_count, uint16_t segment_bytes)
 {
-    const uint8_t *head = frames[0].pieces[0].base;
-    const uint8_t *field = head + RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_PORT;
-    struct sockaddr_in to = address_of(head, (uint16_t)((field[0] << 8 | field[1]) + above));
-    const uint16_t segment_bytes = (uint16_t)(frames[0].len_bytes - RAWE_ETH_HEADER_BYTES);
-    struct iovec iov[SEGMENTS_MAX * RAWE_FRAME_PIECES_MAX];
     _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof segment_bytes)] = {0};
-    struct msghdr message = {.msg_name = &to, .msg_namelen = sizeof to, .msg_iov = iov};
+    struct msghdr message = {
+        .msg_name = to, .msg_namelen = sizeof *to, .msg_iov = iov, .msg_iovlen = iov_count};
 
-    for (unsigned i = 0; i < count; i++) {
-        const struct rawe_bytes *pieces = frames[i].pieces;
-        iov[message.msg_iovlen++] =
-            (struct iovec){(uint8_t *)pieces[0].base + RAWE_ETH_HEADER_BYTES,
-                           pieces[0].len_bytes - RAWE_ETH_HEADER_BYTES};
-        for (unsigned j = 1; j < frames[i].piece_count; j++) {
-            iov[message.msg_iovlen++] = (struct iovec){pieces[j].base, pieces[j].len_bytes};
-        }
-    }
-    if (count > 1) {
+    if (segment_bytes != 0) {
         message.msg_control = control;
         message.msg_controllen = sizeof control;
         struct cmsghdr *cut = CMSG_FIRSTHDR(&message);
@@ -428,6 +418,28 @@ static int send_segments(const struct udp *udp, const struct rawe_frame *frames,
     return 0;
 }
 
+/** Send frames in one system call, to the first one's port or `above` it. Returns errno, or 0. */
+static int send_segments(const struct rawe_udp *udp, const struct rawe_frame *frames,
+                         unsigned count, uint16_t above)
+{
+    const uint8_t *head = frames[0].pieces[0].base;
+    const uint16_t port = rawe_udp_port_of(head + RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_PORT);
+    struct sockaddr_in to = rawe_udp_address_of(head, (uint16_t)(port + above));
+    struct iovec iov[RAWE_UDP_SEGMENTS_MAX * RAWE_FRAME_PIECES_MAX];
+    size_t iov_count = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        const struct rawe_bytes *pieces = frames[i].pieces;
+        iov[iov_count++] = (struct iovec){(uint8_t *)pieces[0].base + RAWE_ETH_HEADER_BYTES,
+                                          pieces[0].len_bytes - RAWE_ETH_HEADER_BYTES};
+        for (unsigned j = 1; j < frames[i].piece_count; j++) {
+            iov[iov_count++] = (struct iovec){pieces[j].base, pieces[j].len_bytes};
+        }
+    }
+    return rawe_udp_send(udp, &to, iov, iov_count,
+                         count > 1 ? (uint16_t)(frames[0].len_bytes - RAWE_ETH_HEADER_BYTES) : 0);
+}
+
 static bool is_probe(const struct rawe_frame *frame)
 {
     const uint8_t *header = (const uint8_t *)frame->pieces[0].base + RAWE_ETH_HEADER_BYTES;
@@ -435,22 +447,21 @@ static bool is_probe(const struct rawe_frame *frame)
     return (header[RAWE_OFFSET_VERSION_TYPE] & 0xF) == RAWE_FRAME_PROBE;
 }
 
-/** Add to a counter. Several threads may transmit through a responder; lost counts are harmless. */
-static void add_to_counter(uint64_t *counter, uint64_t by)
+void rawe_udp_count(uint64_t *counter, uint64_t by)
 {
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + by, __ATOMIC_RELAXED);
 }
 
 static unsigned udp_transmit(void *context, const struct rawe_frame *frames, unsigned count)
 {
-    struct udp *udp = context;
+    struct rawe_udp *udp = context;
     unsigned taken = 0;
 
     while (taken < count) {
         const unsigned segments = udp->cuts ? segment_count(frames + taken, count - taken) : 1;
         const int code = send_segments(udp, frames + taken, segments, 0);
         if (code == EAGAIN || code == ENOBUFS) {
-            add_to_counter(&udp->counters.send_full, 1);
+            rawe_udp_count(&udp->counters.send_full, 1);
             break;
         }
         if (segments > 1 && (code == EINVAL || code == EIO)) {
@@ -460,7 +471,7 @@ static unsigned udp_transmit(void *context, const struct rawe_frame *frames, uns
         if (count == 1 && code == 0 && is_probe(frames)) {
             (void)send_segments(udp, frames, 1, 1);
         }
-        add_to_counter(code == 0 ? &udp->counters.frames_sent : &udp->counters.send_errors,
+        rawe_udp_count(code == 0 ? &udp->counters.frames_sent : &udp->counters.send_errors,
                        segments);
         taken += segments;
     }

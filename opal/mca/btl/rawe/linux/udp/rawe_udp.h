@@ -9,14 +9,19 @@
  * A process has two adjacent UDP ports on each interface: the lower one receives express frames,
  * the upper one is the responder's. A PROBE is sent to both, as raw frames reach both sockets.
  *
- * There are no batches. Frames of equal length that are sent together are one system call, which
- * the kernel or the NIC cuts (UDP_SEGMENT), and the receiver's kernel merges what arrives together
- * (UDP_GRO). Unlike with TCP's segmentation, each datagram has its own complete header.
+ * A batch, and frames of equal length that are sent together, are one system call, which the kernel
+ * or the NIC cuts (UDP_SEGMENT), and the receiver's kernel merges what arrives together (UDP_GRO).
+ * TCP's segmentation copies a header to each segment; here the port does it, and leaves the headers
+ * out again when it receives.
  */
 #ifndef RAWE_UDP_H
 #define RAWE_UDP_H
 
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "../../core/base/rawe_wire.h"
 #include "../port/rawe_port.h"
@@ -30,6 +35,12 @@ extern const struct rawe_port_kind rawe_udp_port;
 #define RAWE_UDP_ADDRESS_BYTES 4u
 
 /**
+ * Return the bulk port of a link (RAWE_PORT_EXPRESS), through whose socket it sends batches; NULL
+ * when out of memory. The link receives them. Close the bulk port first.
+ */
+struct rawe_port *rawe_udp_bulk(struct rawe_port *link);
+
+/**
  * Write the MAC address that stands for an IPv4 address. All zero stands for 127.0.0.1, as for the
  * loopback interface.
  */
@@ -37,5 +48,70 @@ void rawe_udp_mac(uint8_t mac[RAWE_MAC_BYTES], const uint8_t address[RAWE_UDP_AD
 
 /** Format the IPv4 address for which a MAC address stands. */
 struct rawe_mac_text rawe_udp_text(const uint8_t mac[RAWE_MAC_BYTES]);
+
+/* ---- rawe_udp.c: this and the rest are for the port ---- */
+
+/** Longest payload of a datagram over IPv4, and of one that the kernel cuts. */
+#define RAWE_UDP_DATAGRAM_BYTES_MAX 65507u
+
+/** Maximum number of datagrams that the kernel cuts from one (UDP_MAX_SEGMENTS before 6.10). */
+#define RAWE_UDP_SEGMENTS_MAX 64u
+
+/** What one system call received: a datagram, or several of the same length from one sender. */
+struct rawe_udp_received {
+    struct rawe_udp_received *next;
+    unsigned users;       /**< callbacks that were given part of it */
+    size_t len_bytes;     /**< of all datagrams */
+    size_t segment_bytes; /**< of each but the last */
+    size_t at_bytes;      /**< where the next datagram begins */
+    uint64_t arrived_ns;
+    uint8_t source[RAWE_MAC_BYTES];
+    uint8_t bytes[RAWE_ETH_HEADER_BYTES + RAWE_UDP_DATAGRAM_BYTES_MAX];
+};
+
+struct rawe_udp {
+    struct rawe_port port; /**< first */
+    uint32_t waits;        /**< a datagram is waiting in `current` */
+    bool cuts;             /**< the kernel cuts datagrams */
+    struct rawe_port_config config;
+    struct rawe_port_counters counters;
+    struct rawe_udp_received *current; /**< the next datagrams; NULL: none */
+    struct rawe_udp_received *spare;   /**< unused memory */
+};
+
+/** Return the 16-bit number at `field`. */
+static inline uint16_t rawe_udp_port_of(const uint8_t *field)
+{
+    return (uint16_t)(field[0] << 8 | field[1]);
+}
+
+/** Return the address and port for which a MAC address and a port stand. */
+struct sockaddr_in rawe_udp_address_of(const uint8_t mac[RAWE_MAC_BYTES], uint16_t port);
+
+/** Return how many datagrams of this length one system call can send. */
+unsigned rawe_udp_segments_max(size_t segment_bytes);
+
+/** Send a datagram, cut after each `segment_bytes` unless that is 0. Returns errno, or 0. */
+int rawe_udp_send(const struct rawe_udp *udp, struct sockaddr_in *to, struct iovec *iov,
+                  size_t iov_count, uint16_t segment_bytes);
+
+/** Add to a counter. Several threads may transmit through a responder; lost counts are harmless. */
+void rawe_udp_count(uint64_t *counter, uint64_t by);
+
+/* ---- rawe_udp_batch.c ---- */
+
+/** Return true if a datagram is part of a batch for us. */
+bool rawe_udp_is_batch(const struct rawe_udp *udp, const uint8_t *bytes, size_t len_bytes);
+
+/** Return the length of all segments at `bytes` that are one packet, as if GRO had merged TCP. */
+size_t rawe_udp_packet_bytes(const uint8_t *bytes, size_t left_bytes, size_t segment_bytes);
+
+/**
+ * Hand over a packet of `len_bytes` whose segments each have a header. Its data is copied to where
+ * the receiver wants it, or else behind the first header. Returns the number of frames.
+ */
+unsigned rawe_udp_hand_over_packet(const struct rawe_udp *udp, const struct rawe_udp_received *from,
+                                   uint8_t *bytes, size_t len_bytes,
+                                   const struct rawe_port_receiver *receiver, void *context);
 
 #endif
