@@ -156,6 +156,7 @@ struct rawe_port_kind {
     int (*open)(struct rawe_port **port, const struct rawe_port_config *config,
                 struct rawe_port_error *error);
     int (*reopen)(struct rawe_port *port, int interface_index, struct rawe_port_error *error);
+    /** For groups. NULL: the kind has no group ports. */
     int (*renew_filter)(struct rawe_port *port, struct rawe_port_error *error);
     /** Return the index of the port's interface; negative if that was deleted. */
     int (*interface)(const struct rawe_port *port);

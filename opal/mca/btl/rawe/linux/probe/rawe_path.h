@@ -33,7 +33,7 @@
 struct rawe_path {
     /* in */
     uint32_t mtu_bytes; /**< the largest MTU worth testing: the smaller of the two ends' MTUs */
-    /** What the network adds to each frame: a network with a usual MTU passes this much less. */
+    /** Bytes that the network adds to each frame, so frames must be shorter than its MTU by this. */
     uint32_t overhead_bytes;
     bool same_process;  /**< same process as the path before it, and a worse choice */
     bool process_known; /**< another of our interfaces already reaches the process */

@@ -2,21 +2,16 @@
 #define _GNU_SOURCE
 #include "rawe_udp.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif
@@ -27,45 +22,6 @@
 /** Send and receive buffers requested. Without CAP_NET_ADMIN, the system's limits apply. */
 #define SEND_BUFFER_BYTES (4 << 20)
 #define RECEIVE_BUFFER_BYTES (8 << 20)
-
-/** First bytes of a MAC address that stands for an IPv4 address: locally administered. */
-static const uint8_t mac_prefix[RAWE_MAC_BYTES - RAWE_UDP_ADDRESS_BYTES] = {0x02, 0x04};
-
-static const uint8_t loopback_mac[RAWE_MAC_BYTES];
-
-/* ---- addresses ---- */
-
-void rawe_udp_mac(uint8_t mac[RAWE_MAC_BYTES], const uint8_t address[RAWE_UDP_ADDRESS_BYTES])
-{
-    const uint32_t loopback = htonl(INADDR_LOOPBACK);
-
-    if (memcmp(address, &loopback, sizeof loopback) == 0) {
-        memcpy(mac, loopback_mac, RAWE_MAC_BYTES);
-        return;
-    }
-    memcpy(mac, mac_prefix, sizeof mac_prefix);
-    memcpy(mac + sizeof mac_prefix, address, RAWE_UDP_ADDRESS_BYTES);
-}
-
-struct sockaddr_in rawe_udp_address_of(const uint8_t mac[RAWE_MAC_BYTES], uint16_t port)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
-
-    memcpy(&address.sin_addr, mac + sizeof mac_prefix, sizeof address.sin_addr);
-    if (memcmp(mac, loopback_mac, RAWE_MAC_BYTES) == 0) {
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    }
-    return address;
-}
-
-struct rawe_mac_text rawe_udp_text(const uint8_t mac[RAWE_MAC_BYTES])
-{
-    const struct sockaddr_in address = rawe_udp_address_of(mac, 0);
-    struct rawe_mac_text out;
-
-    (void)inet_ntop(AF_INET, &address.sin_addr, out.text, sizeof out.text);
-    return out;
-}
 
 /* ---- opening ---- */
 
@@ -163,13 +119,6 @@ static int udp_reopen(struct rawe_port *port, int interface_index, struct rawe_p
     (void)error;
     ((struct rawe_udp *)port)->config.interface_index = interface_index;
     return 0;
-}
-
-/** There are no group ports. */
-static int udp_renew_filter(struct rawe_port *port, struct rawe_port_error *error)
-{
-    (void)port;
-    return rawe_port_failed(error, "multicast over UDP", EOPNOTSUPP);
 }
 
 static int udp_interface(const struct rawe_port *port)
@@ -270,7 +219,7 @@ static bool poll_socket(struct rawe_port *port)
     return true;
 }
 
-/** Return true if a frame is for a port of this use, as the kernel's filter says of raw frames. */
+/** Return true if a port with this use takes a frame: what the filter decides for raw frames. */
 static bool is_ours(const struct rawe_udp *udp, const uint8_t *header, size_t len_bytes)
 {
     const struct rawe_port_config *config = &udp->config;
@@ -329,7 +278,7 @@ static unsigned hand_over(struct rawe_udp *udp, const struct rawe_udp_received *
     return 1;
 }
 
-/** Return the length of what is at the beginning of `from`: a datagram, or several of a batch. */
+/** Return the length of the next datagram, or of all that form one packet of a batch with it. */
 static size_t next_bytes(const struct rawe_udp *udp, const struct rawe_udp_received *from)
 {
     const uint8_t *bytes = from->bytes + RAWE_ETH_HEADER_BYTES + from->at_bytes;
@@ -373,13 +322,6 @@ static unsigned udp_receive(struct rawe_port *port, unsigned budget,
 
 /* ---- sent ---- */
 
-unsigned rawe_udp_segments_max(size_t segment_bytes)
-{
-    return segment_bytes > RAWE_UDP_DATAGRAM_BYTES_MAX / RAWE_UDP_SEGMENTS_MAX
-               ? (unsigned)(RAWE_UDP_DATAGRAM_BYTES_MAX / segment_bytes)
-               : RAWE_UDP_SEGMENTS_MAX;
-}
-
 /** Return how many frames the kernel can cut from one datagram: all but the last of one length. */
 static unsigned segment_count(const struct rawe_frame *frames, unsigned count)
 {
@@ -392,30 +334,6 @@ static unsigned segment_count(const struct rawe_frame *frames, unsigned count)
         segments++;
     }
     return segments;
-}
-
-int rawe_udp_send(const struct rawe_udp *udp, struct sockaddr_in *to, struct iovec *iov,
-                  size_t iov_count, uint16_t segment_bytes)
-{
-    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof segment_bytes)] = {0};
-    struct msghdr message = {
-        .msg_name = to, .msg_namelen = sizeof *to, .msg_iov = iov, .msg_iovlen = iov_count};
-
-    if (segment_bytes != 0) {
-        message.msg_control = control;
-        message.msg_controllen = sizeof control;
-        struct cmsghdr *cut = CMSG_FIRSTHDR(&message);
-        *cut = (struct cmsghdr){.cmsg_level = SOL_UDP,
-                                .cmsg_type = UDP_SEGMENT,
-                                .cmsg_len = CMSG_LEN(sizeof segment_bytes)};
-        memcpy(CMSG_DATA(cut), &segment_bytes, sizeof segment_bytes);
-    }
-    while (sendmsg(udp->port.fd, &message, MSG_DONTWAIT) < 0) {
-        if (errno != EINTR) {
-            return errno;
-        }
-    }
-    return 0;
 }
 
 /** Send frames in one system call, to the first one's port or `above` it. Returns errno, or 0. */
@@ -447,11 +365,6 @@ static bool is_probe(const struct rawe_frame *frame)
     return (header[RAWE_OFFSET_VERSION_TYPE] & 0xF) == RAWE_FRAME_PROBE;
 }
 
-void rawe_udp_count(uint64_t *counter, uint64_t by)
-{
-    __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + by, __ATOMIC_RELAXED);
-}
-
 static unsigned udp_transmit(void *context, const struct rawe_frame *frames, unsigned count)
 {
     struct rawe_udp *udp = context;
@@ -481,7 +394,6 @@ static unsigned udp_transmit(void *context, const struct rawe_frame *frames, uns
 const struct rawe_port_kind rawe_udp_port = {
     .open = udp_open,
     .reopen = udp_reopen,
-    .renew_filter = udp_renew_filter,
     .interface = udp_interface,
     .close = udp_close,
     .receive = udp_receive,

@@ -49,9 +49,9 @@ void rawe_udp_mac(uint8_t mac[RAWE_MAC_BYTES], const uint8_t address[RAWE_UDP_AD
 /** Format the IPv4 address for which a MAC address stands. */
 struct rawe_mac_text rawe_udp_text(const uint8_t mac[RAWE_MAC_BYTES]);
 
-/* ---- rawe_udp.c: this and the rest are for the port ---- */
+/* ---- rawe_udp_socket.c: this and the rest are for the port ---- */
 
-/** Longest payload of a datagram over IPv4, and of one that the kernel cuts. */
+/** Longest payload of a datagram over IPv4. The limit also applies before the kernel cuts it. */
 #define RAWE_UDP_DATAGRAM_BYTES_MAX 65507u
 
 /** Maximum number of datagrams that the kernel cuts from one (UDP_MAX_SEGMENTS before 6.10). */

@@ -17,7 +17,7 @@
  */
 #define BATCH_MARKER (RAWE_WIRE_VERSION << 4 | 0xF)
 
-/** A link's bulk port, which only sends: its socket is the link's, which receives batches, too. */
+/** A bulk port. It sends through its link's socket, and the link receives batches itself. */
 struct bulk_port {
     struct rawe_port port; /**< first */
     struct rawe_udp *link;
@@ -162,7 +162,7 @@ static bool udp_transmit_batch(void *context, const struct rawe_frame *packet,
             rawe_udp_send(udp, &out.to, out.iov, out.iov_count, out.count > 1 ? cut_bytes : 0);
         if (code == EAGAIN || code == ENOBUFS) {
             rawe_udp_count(&udp->counters.send_full, 1);
-            return before_bytes != 0; /* what is missing is sent again, as if lost */
+            return before_bytes != 0; /* the rest counts as lost, and is resent */
         }
         if (out.count > 1 && (code == EINVAL || code == EIO)) {
             udp->cuts = false;
@@ -176,26 +176,12 @@ static bool udp_transmit_batch(void *context, const struct rawe_frame *packet,
 
 /* ---- the bulk port ---- */
 
-static int bulk_open(struct rawe_port **port, const struct rawe_port_config *config,
-                     struct rawe_port_error *error)
-{
-    (void)config;
-    *port = NULL;
-    return rawe_port_failed(error, "opening a bulk port without a link", EOPNOTSUPP);
-}
-
 static int bulk_reopen(struct rawe_port *port, int interface_index, struct rawe_port_error *error)
 {
     (void)port;
     (void)interface_index;
     (void)error;
     return 0; /* the link's socket stays */
-}
-
-static int bulk_renew_filter(struct rawe_port *port, struct rawe_port_error *error)
-{
-    (void)port;
-    return rawe_port_failed(error, "multicast over UDP", EOPNOTSUPP);
 }
 
 static int bulk_interface(const struct rawe_port *port)
@@ -226,9 +212,7 @@ static void bulk_read_counters(struct rawe_port *port, struct rawe_port_counters
 }
 
 static const struct rawe_port_kind bulk_kind = {
-    .open = bulk_open,
     .reopen = bulk_reopen,
-    .renew_filter = bulk_renew_filter,
     .interface = bulk_interface,
     .close = bulk_close,
     .receive = bulk_receive,
