@@ -152,6 +152,17 @@ void mca_btl_rawe_fanout_register_links(mca_btl_rawe_module_t *module)
     }
 }
 
+/** Return true if a module has packet sockets; UDP's are never members. */
+static bool has_packet_sockets(const struct mca_btl_rawe_state *state)
+{
+    unsigned i = 0;
+
+    while (i < state->module_count && state->modules[i]->address.udp) {
+        ++i;
+    }
+    return i < state->module_count;
+}
+
 void mca_btl_rawe_fanout_open(void)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
@@ -159,7 +170,8 @@ void mca_btl_rawe_fanout_open(void)
     struct rawe_port_error error;
     char name[64];
 
-    if (!mca_btl_rawe_params.fanout || mca_btl_rawe_compat_local_ranks() < RANKS_MIN) {
+    if (!mca_btl_rawe_params.fanout || mca_btl_rawe_compat_local_ranks() < RANKS_MIN ||
+        !has_packet_sockets(state)) {
         return;
     }
     snprintf(name, sizeof(name), "rawe-%lu-%lx", (unsigned long)geteuid(),
