@@ -516,7 +516,7 @@ static void assert_nothing_read(uint8_t value)
     }
 }
 
-/** Assert that an access has failed with its connection, or has not ended yet. */
+/** Assert that an access is still waiting, or has failed together with its connection. */
 static void assert_not_read(const struct access *access)
 {
     assert_int_equal(access->operation.refusal, RAWE_REFUSAL_NONE);

@@ -32,7 +32,7 @@ struct host {
 /** Longest batch in a test: more than fits a datagram. */
 #define BATCH_BYTES 64000u
 
-/** What a port has received. */
+/** Frames that a port has received. */
 struct inbox {
     struct rawe_port *port;
     unsigned count;
@@ -155,7 +155,7 @@ static void keep(void *context, uint8_t *frame, size_t len_bytes)
         box->nest--;
         (void)rawe_port_receive(box->port, 3, &receiver, box);
     }
-    /* What is received meanwhile must not change this frame. */
+    /* Frames received in the meantime must not change this one. */
     box->damaged = box->damaged || memcmp(before, frame, len_bytes) != 0;
 }
 
@@ -228,7 +228,7 @@ TEST(transmit__several_arrive_complete_and_in_order)
     }
 }
 
-/** A callback may receive; what it receives comes next, and the outer frame stays as it was. */
+/** A callback may receive: it gets the next frames, and the outer frame does not change. */
 TEST(receive__nested_calls_keep_order_and_content)
 {
     for (unsigned nest = 1; nest < 12; nest++) {
@@ -377,7 +377,7 @@ TEST(mac__stands_for_an_address)
 
 /* ---- batches ---- */
 
-/** What was received of batches. */
+/** Received parts of batches. */
 static struct {
     uint8_t place[BATCH_BYTES]; /**< where `place` has data put */
     uint8_t data[BATCH_BYTES];

@@ -190,7 +190,7 @@ static void open_chosen(const struct rawe_interface *interfaces, unsigned chosen
     }
 }
 
-/** Open modules for lo. Processes of a host may differ in what they are permitted. */
+/** Open modules for lo, of each kind: a host's processes may have different permissions. */
 static void open_loopback(const struct rawe_interface *interface)
 {
     const unsigned kinds = mca_btl_rawe_params_kinds();

@@ -339,7 +339,7 @@ struct identity {
     struct rawe_interface interface;
     uint32_t key, ping_key;
     uint16_t port, ping_port;
-    uint16_t udp_port; /**< in place of `port`, with UDP; 0: none yet */
+    uint16_t udp_port; /**< UDP uses this port instead; 0: not chosen yet */
 };
 
 /**

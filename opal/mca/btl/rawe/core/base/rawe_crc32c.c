@@ -49,7 +49,7 @@ static uint32_t by_table(uint32_t crc, const uint8_t *bytes, size_t len_bytes)
 }
 
 #if defined(__x86_64__)
-/** The instruction belongs to SSE 4.2. clang since 14 wants it to be named, too. */
+/** The instruction belongs to SSE 4.2. clang 14 and later also require its own name. */
 #if defined(__clang__) && __clang_major__ >= 14
 #define WITH_CRC32 "sse4.2,crc32"
 #else
