@@ -27,6 +27,8 @@ from conftest import (
 )
 
 UDP = ("--mca", "btl_rawe_kind", "udp")
+AUTO = ("--mca", "btl_rawe_kind", "auto")
+NO_RIGHT = ["setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw"]
 EFFORT = ["--quick", "--scale", "0.1", "--skip", BEYOND_OPEN_MPI]
 
 
@@ -114,6 +116,23 @@ def test_a_bad_value_is_refused(make_lab, verify, options, said):
     assert_one_message(result, said)
 
 
+@pytest.mark.parametrize(
+    "kind, right, said",
+    [("udp", True, "IPv4 address"), ("auto", False, "CAP_NET_RAW"), ("auto", True, None)],
+)
+def test_an_interface_without_ipv4_is_named(make_lab, verify, kind, right, said):
+    """With auto, a failure is reported only if no kind can be used."""
+    lab = make_lab(hosts=1)
+    lab.run(0, ["ip", "address", "flush", "dev", "eth0"], check=True)
+    words = ["--mca", "btl_rawe_kind", kind, *([] if right else NO_RIGHT), verify, *EFFORT]
+    if said is None:
+        assert help_messages(run_verify(lab, 2, *words)) == []
+        return
+    result = until_told(lambda: run_alone(lab, 2, *words))
+    assert result.returncode != 0 and not result.timed_out
+    assert said in "".join(help_messages(result)), show(result)
+
+
 def test_ports_stay_in_the_range(make_lab, verify):
     """Four ranks need two ports each; with fewer, a rank says what it could not open."""
     lab = make_lab(hosts=1)
@@ -122,10 +141,6 @@ def test_ports_stay_in_the_range(make_lab, verify):
     result = until_told(lambda: run_alone(lab, 4, *few, 3, verify, "--quick"))
     assert result.returncode != 0 and not result.timed_out
     assert "bind to a UDP port" in "".join(help_messages(result)), show(result)
-
-
-AUTO = ("--mca", "btl_rawe_kind", "auto")
-NO_RIGHT = ["setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw"]
 
 
 def interfaces_used(lab, *words, btls=RAWE, options=STATS):

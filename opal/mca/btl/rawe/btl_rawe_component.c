@@ -123,12 +123,14 @@ static char *describe_interfaces(const struct rawe_interface *interfaces, unsign
     return text;
 }
 
+#define BOTH_KINDS ((unsigned)MCA_BTL_RAWE_KIND_PACKET | (unsigned)MCA_BTL_RAWE_KIND_UDP)
+
 /** Open a module for raw frames or, with `udp`, for UDP. */
 static void open_module(const struct rawe_interface *interface, bool udp)
 {
-    /* Where UDP is the alternative, no user needs to know why raw frames are not possible. */
     const unsigned kinds = mca_btl_rawe_params_kinds();
-    const bool has_alternative = !udp && 0 != (MCA_BTL_RAWE_KIND_UDP & kinds);
+    /* With both kinds, a failure matters only if nothing else can be used: see open_modules. */
+    const bool report = BOTH_KINDS != kinds;
 
     /* The last places are for lo, without which processes of this host may be unreachable. */
     const unsigned reserved = interface->loopback ? 0 : (unsigned)__builtin_popcount(kinds);
@@ -138,6 +140,9 @@ static void open_module(const struct rawe_interface *interface, bool udp)
     }
     mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(interface, udp);
     if (NULL == module) {
+        if (report) {
+            mca_btl_rawe_failures_report();
+        }
         return;
     }
     /* Open lo when a process needs it, unless all ranks will look for each other there at once. */
@@ -145,7 +150,9 @@ static void open_module(const struct rawe_interface *interface, bool udp)
         interface->loopback && 0 != mca_btl_rawe_state.module_count && !udp &&
         (1 == mca_btl_rawe_compat_local_ranks() || mca_btl_rawe_compat_shared_memory_expected());
     if (later ? !mca_btl_rawe_module_open_responder(module) : !module->open_sockets(module)) {
-        (has_alternative ? mca_btl_rawe_failures_drop : mca_btl_rawe_failures_report)();
+        if (report) {
+            mca_btl_rawe_failures_report();
+        }
         mca_btl_rawe_finalize(&module->super);
         return;
     }
@@ -249,6 +256,8 @@ static void open_modules(void)
             }
         }
     }
+    (0 == mca_btl_rawe_state.module_count ? mca_btl_rawe_failures_report
+                                          : mca_btl_rawe_failures_drop)();
     free(interfaces);
 }
 

@@ -427,7 +427,7 @@ static bool open_udp(mca_btl_rawe_module_t *module)
     return true;
 }
 
-/** Make a module's interface and address those of UDP. Returns false if there is no address. */
+/** Make a module's interface and address those of UDP. False: it has none, which is noted. */
 static bool use_udp(struct rawe_interface *interface)
 {
     const uint8_t loopback[] = {127, 0, 0, 1};
@@ -436,7 +436,8 @@ static bool use_udp(struct rawe_interface *interface)
     if (interface->loopback) {
         memcpy(address, loopback, sizeof(address));
     } else if (!rawe_interface_ipv4(interface->index, address)) {
-        mca_btl_rawe_compat_say("does not use %s: it has no IPv4 address", interface->name);
+        const struct rawe_port_error error = {"using UDP without an IPv4 address", EADDRNOTAVAIL};
+        mca_btl_rawe_failure_note(false, interface->name, &error);
         return false;
     }
     rawe_udp_mac(interface->mac, address);
