@@ -73,7 +73,7 @@ static unsigned transmit(struct rawe_port *link, uint8_t *frame, size_t len_byte
 }
 
 /** Wait up to ten seconds for a frame: the kernel may deliver it from another thread. */
-static void await_pending(const struct rawe_port *link)
+static void await_pending(struct rawe_port *link)
 {
     AWAIT(rawe_port_pending(link));
     assert_true(rawe_port_pending(link));
