@@ -46,6 +46,7 @@ QUICK = (
     ("instructions",),
     ("memory",),
     ("many-ranks", "--quick"),
+    ("others", "--quick"),
     ("batch-time", "--quick"),
     ("programs/compare", "--quick"),
     ("rates/compare", "--quick"),

@@ -26,7 +26,6 @@ IMB = "bench/imb-runs/compare"
 STREAMS = ("--benchmarks", "PingPong,Uniband,Biband", "--receive-buffers", "64")
 LONG = (*STREAMS, "--msglog", "10:22")
 OVERLAP = ("bench/rates/compare", "--transports", "tcp,rawe,async", "--suite")
-PEERS = ("--transports", "tcp,ofi,ucx,rawe", "--benchmarks", "PingPong,Uniband")
 PROGRAMS = "bench/programs/compare"
 # Name -> command from the checkout's root. At 5 rounds those of IMB together take half an hour.
 PARTS = {
@@ -39,8 +38,7 @@ PARTS = {
     "mtu9000-cut": (IMB, "--mtu", "9000", "--nic", "cut", *LONG),
     "mtu9000": (IMB, "--mtu", "9000", *LONG),
     "mtu9000-offload-off": (IMB, "--mtu", "9000", "--nic", "plain", *LONG),
-    "transports-cut": (IMB, "--nic", "cut", *PEERS),
-    "transports": (IMB, *PEERS),
+    "others": ("bench/others",),
     "switch": (IMB, "--topology", "switch", "--suite", "latency"),
     "rate-1gbit": (
         IMB, "--rate", "1gbit", "--topology", "switch", "--benchmarks", "Uniband",

@@ -89,37 +89,7 @@ NAMES = {
     "netpipe": "NetPIPE",
 }
 ALSO = {"abinit": {"mpirun_s": "whole run"}}  # program -> further metrics with their names
-STREAM, COLD = TITLES["Uniband"], TITLES["UnibandCold"]
-# The README's rows: MTU in bytes, or None for programs, and the titles.
-README_ROWS = {
-    1500: (
-        *(f"{size}, {TITLES['exchange']}" for size in ("64 B", "4 KiB", "16 KiB", "32 KiB")),
-        *(f"{size}, {TITLES['exchange']}" for size in ("64 KiB", "100 KiB", "256 KiB", "1 MiB")),
-        f"256 KiB, {TITLES['exchange']}, 90th percentile",
-        f"16 KiB, {TITLES['halo']}",
-        f"8 B, {TITLES['allreduce']}",
-        *(f"{size}, half round trip" for size in ("1 B", "1 KiB", "16 KiB", "64 KiB", "4 MiB")),
-        f"64 B, {STREAM}",
-        *(f"{size}, {kind}" for size in ("16 KiB", "256 KiB", "4 MiB") for kind in (STREAM, COLD)),
-        *(f"1 MiB, {TITLES[side]}" for side in ("sender", "receiver")),
-    ),
-    9000: (
-        "64 KiB, half round trip",
-        "4 MiB, half round trip",
-        *(f"{size}, {kind}" for size in ("256 KiB", "4 MiB") for kind in (STREAM, COLD)),
-    ),
-    None: (
-        "LU A, 2 ranks on 2 hosts",
-        "LU W, 4 ranks on 4 hosts",
-        "SP W, 4 ranks on 4 hosts",
-        "LAMMPS, 4 ranks on 4 hosts",
-        "ABINIT, 4 ranks on 4 hosts",
-        "ABINIT whole run, 4 ranks on 4 hosts",
-        "Bitonic, 2 ranks on 2 hosts",
-        "Cannon, 4 ranks on 4 hosts",
-    ),
-}
-PROGRAMS_WIRING = "whole"  # over which programs are compared
+WORST = 3  # workloads that the README names for each run
 
 
 @dataclass
@@ -224,27 +194,31 @@ def programs(reference):
     return [*_programs(reference, "nas"), *_programs(reference, "apps")]
 
 
-def readme_lines(references):
-    """Return the README's table: in each line a title, then the gains by maker and wiring, in the
-    order of WIRINGS. Lines without any value are left out."""
-    wirings = list(dict.fromkeys(wiring for wiring, _ in WIRINGS))
-    lines = []
-    for mtu, titles in README_ROWS.items():
-        gains = []
-        for one in references:
-            for wiring in wirings:
-                rows = []
-                if mtu is not None:
-                    rows = patterns(one, wiring, mtu)
-                elif wiring == PROGRAMS_WIRING:
-                    rows = programs(one)
-                gains.append({row.title: row.mark() for row in rows})
-        words = "" if mtu in (None, 1500) else f", MTU {mtu}"
-        for title in titles:
-            marks = [found.get(title, "") for found in gains]
-            if any(marks):
-                lines.append([f"{title}{words}", *marks])
-    return lines
+def program_lines(references):
+    """Return the README's table of programs: in each line a title, then the gain by maker."""
+    gains = [{line.title: line.mark() for line in programs(one)} for one in references]
+    titles = dict.fromkeys(title for found in gains for title in found)
+    return [[title, *(found.get(title, "") for found in gains)] for title in titles]
+
+
+def worst(reference):
+    """Describe the workloads in which a reference run shows rawe worse than tcp."""
+    lines = [
+        (line, f"{line.title}, {wiring}" + (f", MTU {mtu}" if mtu != 1500 else ""))
+        for wiring, mtu in WIRINGS
+        for line in patterns(reference, wiring, mtu)
+    ]
+    lines += [(line, line.title) for line in programs(reference)]
+    slower = sorted(
+        (line.gain, title) for line, title in lines if line.gain < 1 and line.row.differs(TESTED)
+    )
+    if not slower:
+        return f"{reference.maker}: none of {len(lines)} workloads is shown to be slower."
+    named = "; ".join(f"{title} (**{gain:.2f}**)" for gain, title in slower[:WORST])
+    return (
+        f"{reference.maker}: {len(slower)} of {len(lines)} workloads are slower than over btl/tcp, "
+        f"the worst: {named}."
+    )
 
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
@@ -255,12 +229,12 @@ WORDS = {
     "whole": "batches travel whole, as between virtual NICs",
     "none": "no offloads",
 }
-PEER_ROWS = (
-    ("PingPong", (1, K, 16 * K, 64 * K, 4 * M), "time_us"),
-    ("Uniband", (64,), "messages_per_s"),
-    ("Uniband", (16 * K, 256 * K, 4 * M), "mbytes_per_s"),
-)
 COMPUTES = "Where one side computes, for 40 ms at a time, it is the other side's time."
+OTHERS = (
+    "Two ranks on two virtual hosts, medians of rounds in turns; `cut`. An exchange is one "
+    "`MPI_Sendrecv` after 1 ms of computing over 8 MiB; a stream has 64 messages in flight. The last "
+    "column is above 1 where rawe is better than btl/tcp."
+)
 ABOVE = "AMD's and Intel's processors differ above 64 KiB"
 
 
@@ -321,22 +295,6 @@ def _gains(page, runs, rows_of):
         ],
     )
     return True
-
-
-def _peers(page, runs):
-    """Add tables of the parts that compare more than two transports."""
-    for part, wiring in (("transports-cut", "cut"), ("transports", "whole")):
-        for run in runs:
-            lines = _lines(run, part, 2, PEER_ROWS)
-            names = dict.fromkeys(name for _, found in lines.values() for name in found)
-            cells = [
-                [f"{title}, {key.metric.unit}"]
-                + [number(found[name].median if name in found else None) for name in names]
-                for title, (key, found) in lines.items()
-            ]
-            if lines:
-                page.heading(f"{run.maker}, {wiring}", 3)
-                page.table(["workload", *names], cells)
 
 
 def results_page(runs):
@@ -406,12 +364,7 @@ def _measured(page, runs):
     page.heading("Programs")
     page.text("NAS LU and SP, and applications: the first metric of each case.")
     _gains(page, runs, programs)
-    page.heading("The table of peers")
-    page.text(
-        "All transports of this Open MPI that run over plain Ethernet, medians. Half round "
-        "trips: less is better; streams: more is better."
-    )
-    _peers(page, runs)
+    _tables(page, runs, "others", "Other MPI libraries", OTHERS)
     words = (
         "Rank 0 of one host and rank 1 of another exchange 1 B over rawe while all other ranks "
         "sleep outside MPI. Rings and sockets are those in /proc on the first host. A row with `-` "
@@ -439,28 +392,20 @@ def readme_block(runs):
             "[doc/results.md](doc/results.md) lists what it measures."
         )
     else:
-        wirings = list(dict.fromkeys(wiring for wiring, _ in WIRINGS))
-        prefix = len(runs) > 1
-        heads = [
-            f"{run.maker}, {wiring}" if prefix else wiring for run in runs for wiring in wirings
-        ]
-        page.table(["times better than btl/tcp", *heads], readme_lines(runs))
-        machines = "; ".join(
-            f"{dict(run.index['machine']).get('Processor', 'unknown')}, {run.date}" for run in runs
-        )
-        words = "; ".join(f"`{wiring}`: {WORDS[wiring]}" for wiring in wirings)
-        only = f" {_only(runs)}" if len(runs) == 1 else ""
-        page.text(
-            "Above 1 rawe is better, below 1 (bold) it is worse, for times and rates alike; `~`: "
-            "no difference is shown, because the ratio's interval over the rounds contains 1. A "
-            "stream has 64 messages in flight; `cold`: received into 64 buffers in turn. "
-            f"{COMPUTES} By how batches cross the wire: {words}. Virtual hosts on one machine "
-            f"({machines}).{only} Values, and more, are in [doc/results.md](doc/results.md)."
-        )
         for run in runs:
-            if plot := _plot(run):
-                page.text(f"Time and bandwidth over message size (`cut`, MTU 1500, {run.maker}):")
-                page.text(f"![Time and bandwidth over message size]({plot})")
+            if table := run.part("others").get("table"):
+                machine = dict(run.index["machine"]).get("Processor", "unknown")
+                page.text(f"{OTHERS} {machine}, {run.date}:")
+                page.table(table[0], table[1:])
+        page.text("Programs, times better than over btl/tcp (`~`: no difference is shown):")
+        page.table(["", *(run.maker for run in runs)], program_lines(runs))
+        page.text(" ".join(worst(run) for run in runs))
+        only = f" {_only(runs)}" if len(runs) == 1 else ""
+        page.text(f"All values, and how to repeat them: [doc/results.md](doc/results.md).{only}")
+        if plotted := [run for run in runs if _plot(run)]:
+            newest = max(plotted, key=lambda run: run.date)
+            page.text(f"Time and bandwidth over message size (`cut`, MTU 1500, {newest.maker}):")
+            page.text(f"![Time and bandwidth over message size]({_plot(newest)})")
     return f"{BEGIN}\n{page.markdown()}{END}"
 
 

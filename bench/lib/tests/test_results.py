@@ -118,13 +118,20 @@ def test_headline__an_interval_with_1_is_no_difference(run, rawe, doubt, mark, v
     assert (found.mark(), found.verdict) == (mark, verdict)
 
 
-def test_readme_lines__makers_and_wirings_side_by_side(run, intel):
-    found = {line[0]: line[1:] for line in results.readme_lines([run, intel])}
-    # cut, whole, none of the one maker, then of the other
-    assert found["1 B, half round trip"] == ["", "2.50", "", "**0.80**", "", ""]
-    assert found["1 MiB, the sender computes"] == ["", "", "", "40.00", "", ""]
-    assert found["256 KiB, stream, cold"] == ["", "", "", "**0.70**", "", ""]
-    assert found["SP W, 4 ranks on 4 hosts"] == ["", "**0.90**", "", "", "", ""]
+def test_program_lines__makers_side_by_side(run, intel):
+    medians(intel, "nas", [("SP", 4, "W", "mops", 1000, 1200)], hosts=4)
+    found = {line[0]: line[1:] for line in results.program_lines([run, intel])}
+    assert found["SP W, 4 ranks on 4 hosts"] == ["**0.90**", "1.20"]
+    assert found["LU W, 4 ranks on 4 hosts"] == ["1.09", ""]
+
+
+def test_worst__names_the_slowest_first(run, intel):
+    assert results.worst(intel) == (
+        "Intel: 2 of 4 workloads are slower than over btl/tcp, the worst: 256 KiB, stream, cold, "
+        "cut (**0.70**); 1 B, half round trip, cut (**0.80**)."
+    )
+    del run.index["parts"]["nas"]
+    assert results.worst(run).startswith("P: none of ")
 
 
 def test_results_page__holds_headline_claims_machine_and_files(run):
@@ -154,20 +161,19 @@ def test_results_page__shows_makers_side_by_side_and_cut_first(run, intel):
     assert line in results.results_page([intel, run])
 
 
-def test_results_page__has_the_table_of_peers_and_of_many_ranks(run):
-    medians(run, "transports-cut", [("PingPong", 2, 1, "time_us", 4.0, 1.6)])
+def test_results_page__has_the_tables_without_a_comparison(run):
     run.index["parts"]["many-ranks"] = {"table": [["ranks a host", "half round trip"], [1, 1.8]]}
-    text = results.results_page([run])
-    assert "| ranks a host | half round trip |" in text
-    assert "### P, cut" in text and "| 1 B, half round trip, µs | 4 | 1.6 |" in text
+    run.index["parts"]["others"] = {"table": [["", "rawe", "MPICH"], ["1 B", 1.7, 3.9]]}
+    assert "| ranks a host | half round trip |" in results.results_page([run])
+    for text in (results.results_page([run]), results.readme_block([run])):
+        assert "| 1 B | 1.7 | 3.9 |" in text
 
 
 def test_readme__only_the_block_between_the_marks_changes(run):
     before = f"a\n{results.BEGIN}\nold 0.11 ×\n{results.END}\nb\n"
     after = results.readme(before, [run])
     assert after.startswith("a\n") and after.endswith("\nb\n")
-    assert "| 1 B, half round trip |  | 2.50 |  |" in after and "0.11" not in after
-    assert "SP W, 4 ranks on 4 hosts" in after
+    assert "| SP W, 4 ranks on 4 hosts | **0.90** |" in after and "0.11" not in after
     assert results.readme(after, [run]) == after
 
 
@@ -184,7 +190,7 @@ def test_stale__finds_a_value_that_was_changed_by_hand(run, tmp_path):
     for path, text in results.stale(tmp_path, [run]).items():
         path.write_text(text, encoding="utf-8")
     assert not results.stale(tmp_path, [run])
-    readme.write_text(readme.read_text(encoding="utf-8").replace("2.50", "3.50"), encoding="utf-8")
+    readme.write_text(readme.read_text(encoding="utf-8").replace("1.09", "3.50"), encoding="utf-8")
     assert list(results.stale(tmp_path, [run])) == [readme]
 
 

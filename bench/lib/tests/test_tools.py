@@ -187,6 +187,24 @@ def test_batch_time__sums_what_is_work():
     assert lines[1] == ["64 KiB, sender", "9.0", "3.0", "2.0", "1.0", "50.0", "6.0"]
 
 
+def test_others__medians_and_the_ratio_to_tcp():
+    tool = script("others")
+    values = {"rawe": [], "btl/tcp": [], "MPICH": []}
+    for turn in (1, 9, 2):
+        for factor, name in enumerate(values, 1):
+            values[name].append({key: factor * turn for _, _, key, _, _ in tool.ROWS})
+    head, time, *_, rate = tool.table(values, list(values))
+    assert head == ["", "rawe", "btl/tcp", "MPICH", "times better"]
+    assert time == ["64 B, exchange after computing, us", "2", "4", "6", "2.00"]
+    assert rate == ["1 MiB, stream, MB/s", "2", "4", "6", "0.50"]
+
+
+def test_others__a_library_that_fails_is_named():
+    tool = script("others")
+    with pytest.raises(BenchError, match="MPICH: status 1: no such host"):
+        tool.output_of("MPICH", 1, "", "no such host\n")
+
+
 def test_output_of__names_what_failed_and_what_is_missing():
     assert tool.output_of([sys.executable, "-c", "print(5)"]) == "5\n"
     with pytest.raises(BenchError, match="status 3 of: .*\nno luck"):
