@@ -17,9 +17,12 @@
 
 #include "linux/sys/rawe_interface.h"
 #include "linux/packet/rawe_packet.h"
+#include "linux/udp/rawe_udp.h"
 #include "base/rawe_wire.h"
 
 #define PING_PORT 0x5250u
+/** The listener's UDP port: the last of the range that rawe uses by default. */
+#define PING_UDP_PORT 60767u
 #define PING_KEY 0x70696E67u
 
 /** Exit statuses. */
@@ -31,6 +34,7 @@ enum ping_status {
 
 struct ping_options {
     bool listen;
+    bool udp;              /**< in UDP datagrams, whose addresses are written as MAC addresses */
     const char *interface; /**< NULL: the only suitable one */
     bool multicast;
     char *const *peers; /**< MAC or IPv4 addresses: one, or several for multicast */
@@ -43,11 +47,15 @@ struct ping_options {
     bool poll;           /**< spin instead of sleeping */
 };
 
-/** A socket for PING and PONG. */
+/** A socket for PING and PONG: `udp`, or `fd` with its ring. */
 struct ping_socket {
+    struct rawe_port *udp; /**< NULL: raw frames */
+    uint8_t *received;     /**< UDP: the last received frame */
+    size_t received_bytes; /**< 0: none */
     struct rawe_ring ring;
     struct tpacket2_hdr *held; /**< slot of the last received frame */
     int fd;
+    uint16_t listener_port;         /**< where listeners receive PINGs */
     struct rawe_port_config config; /**< its port and key (same for all), and settings to open it */
     uint8_t mac[RAWE_MAC_BYTES];    /**< our address */
     uint8_t *frame;                 /**< buffer of MTU size for building a frame */
@@ -68,6 +76,10 @@ void ping_die(const char *format, ...) __attribute__((noreturn, format(printf, 1
 extern volatile sig_atomic_t ping_stopped;
 void ping_catch_stop(void);
 
+/** Format an address for messages. */
+struct rawe_mac_text ping_text(const struct ping_options *options,
+                               const uint8_t address[RAWE_MAC_BYTES]);
+
 /** Fill memory with unpredictable random bytes. */
 void ping_random(void *out, size_t len_bytes);
 /**
@@ -76,6 +88,9 @@ void ping_random(void *out, size_t len_bytes);
  */
 struct rawe_port_config ping_config(const struct rawe_interface *interface,
                                     const struct ping_options *options);
+/** Open a port with these settings. Asking over UDP, another port number is drawn if one is taken. */
+int ping_open_port(struct rawe_port **port, struct rawe_port_config *config,
+                   const struct ping_options *options, struct rawe_port_error *error);
 /**
  * Open a socket, either to listen, or to send PINGs from a random port with a random key. It
  * receives frames to `group`, or to the interface's address if that is NULL. Exits the program on

@@ -21,6 +21,8 @@
 #include "ping.h"
 
 #define RING_BYTES (1u << 20)
+#define UDP_PORT_MIN 32768u
+#define UDP_PORT_TRIES 20u
 #define SLEEP_MOST_NS 100000000u
 
 volatile sig_atomic_t ping_stopped;
@@ -66,18 +68,33 @@ void ping_open_failed(const char *interface, const struct rawe_port_error *error
     ping_die("%s: %s: %s", interface, error->step, strerror(error->code));
 }
 
+struct rawe_mac_text ping_text(const struct ping_options *options,
+                               const uint8_t address[RAWE_MAC_BYTES])
+{
+    return options->udp ? rawe_udp_text(address) : rawe_mac_text(address);
+}
+
+/** Return a random port number from which to ask. */
+static uint16_t draw_port(bool udp)
+{
+    uint16_t port;
+
+    ping_random(&port, sizeof port);
+    return udp ? (uint16_t)(UDP_PORT_MIN + port % (PING_UDP_PORT - UDP_PORT_MIN)) : port;
+}
+
 struct rawe_port_config ping_config(const struct rawe_interface *interface,
                                     const struct ping_options *options)
 {
-    uint16_t port = PING_PORT;
+    uint16_t port = options->udp ? PING_UDP_PORT : PING_PORT;
     uint32_t key = options->key;
 
     if (!options->listen) {
-        ping_random(&port, sizeof port);
+        port = draw_port(options->udp);
         ping_random(&key, sizeof key);
     }
-    return (struct rawe_port_config){
-        .kind = &rawe_packet_port,
+    struct rawe_port_config config = {
+        .kind = options->udp ? &rawe_udp_port : &rawe_packet_port,
         .use = RAWE_PORT_RESPONDER,
         .interface = interface->name,
         .interface_index = interface->index,
@@ -89,6 +106,22 @@ struct rawe_port_config ping_config(const struct rawe_interface *interface,
         .mtu_bytes = interface->mtu_bytes,
         .ring_bytes = RING_BYTES,
     };
+    memcpy(config.address, interface->mac, RAWE_MAC_BYTES);
+    return config;
+}
+
+int ping_open_port(struct rawe_port **port, struct rawe_port_config *config,
+                   const struct ping_options *options, struct rawe_port_error *error)
+{
+    int code = rawe_port_open(port, config, error);
+
+    for (unsigned i = 1; i < UDP_PORT_TRIES && code != 0 && error->code == EADDRINUSE &&
+                         options->udp && !options->listen;
+         i++) {
+        config->port = config->ping_port = draw_port(true);
+        code = rawe_port_open(port, config, error);
+    }
+    return code;
 }
 
 void ping_open(struct ping_socket *one, const struct rawe_interface *interface,
@@ -102,21 +135,32 @@ void ping_open(struct ping_socket *one, const struct rawe_interface *interface,
         memcpy(one->config.group, group, RAWE_MAC_BYTES);
     }
     memcpy(one->mac, interface->mac, RAWE_MAC_BYTES);
-    one->fd =
-        rawe_packet_open_socket(&one->ring, &one->config, interface->mtu_bytes, RING_BYTES, &error);
+    one->listener_port = options->udp ? PING_UDP_PORT : PING_PORT;
+    if (options->udp) {
+        one->fd = ping_open_port(&one->udp, &one->config, options, &error) == 0 ? one->udp->fd : -1;
+    } else {
+        one->fd = rawe_packet_open_socket(&one->ring, &one->config, interface->mtu_bytes,
+                                          RING_BYTES, &error);
+    }
     if (one->fd < 0) {
         ping_open_failed(interface->name, &error);
     }
     one->frame = calloc(1, RAWE_PAYLOAD_OFFSET + UINT16_MAX);
-    if (one->frame == NULL) {
+    one->received = calloc(1, RAWE_PAYLOAD_OFFSET + UINT16_MAX);
+    if (one->frame == NULL || one->received == NULL) {
         ping_die("there is no memory left");
     }
 }
 
 void ping_close(struct ping_socket *one)
 {
-    rawe_ring_close(&one->ring);
-    close(one->fd);
+    if (one->udp != NULL) {
+        rawe_port_close(one->udp);
+    } else {
+        rawe_ring_close(&one->ring);
+        close(one->fd);
+    }
+    free(one->received);
     free(one->frame);
 }
 
@@ -134,7 +178,12 @@ bool ping_send(struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES],
     if (ping != NULL) {
         rawe_ping_encode(one->frame + RAWE_PAYLOAD_OFFSET, ping);
     }
-    return send(one->fd, one->frame, RAWE_PAYLOAD_OFFSET + (size_t)header->payload_bytes, 0) >= 0;
+    const size_t len_bytes = RAWE_PAYLOAD_OFFSET + (size_t)header->payload_bytes;
+    const struct rawe_frame frame = {.pieces = {{one->frame, len_bytes}},
+                                     .piece_count = 1,
+                                     .len_bytes = (uint32_t)len_bytes};
+    return one->udp != NULL ? one->udp->kind->transmit(one->udp, &frame, 1) == 1
+                            : send(one->fd, one->frame, len_bytes, 0) >= 0;
 }
 
 void ping_question(struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES], uint32_t key,
@@ -142,7 +191,7 @@ void ping_question(struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES], ui
 {
     const struct rawe_header header = {
         .type = RAWE_FRAME_PING,
-        .port = PING_PORT,
+        .port = one->listener_port,
         .key = key,
         .payload_bytes = payload_bytes,
     };
@@ -190,6 +239,43 @@ static void sleep_until(const struct ping_socket *one, uint64_t until_ns)
     }
 }
 
+/** rawe_port_receiver.frame */
+static void keep(void *context, uint8_t *frame, size_t len_bytes)
+{
+    struct ping_socket *one = context;
+
+    if (len_bytes <= RAWE_PAYLOAD_OFFSET + UINT16_MAX) {
+        memcpy(one->received, frame, len_bytes);
+        one->received_bytes = len_bytes;
+    }
+}
+
+/** Receive the next frame over UDP. Returns true if it is a PING or PONG; `any`: there was one. */
+static bool receive_datagram(struct ping_socket *one, struct ping_frame *out, bool *any)
+{
+    static const struct rawe_port_receiver receiver = {.frame = keep};
+
+    one->received_bytes = 0;
+    *any = rawe_port_receive(one->udp, 1, &receiver, one) != 0;
+    return decode(one->received, one->received_bytes, out);
+}
+
+/** Receive the next frame from the ring, which holds it until the next call. As above. */
+static bool receive_raw(struct ping_socket *one, struct ping_frame *out, bool *any)
+{
+    struct tpacket2_hdr *slot = rawe_ring_take(&one->ring);
+
+    *any = slot != NULL;
+    if (slot != NULL && decode(rawe_ring_frame(slot), slot->tp_snaplen, out)) {
+        one->held = slot;
+        return true;
+    }
+    if (slot != NULL) {
+        rawe_ring_give_back(slot);
+    }
+    return false;
+}
+
 bool ping_receive(struct ping_socket *one, struct ping_frame *out, uint64_t until_ns, bool spin)
 {
     if (one->held != NULL) {
@@ -197,13 +283,11 @@ bool ping_receive(struct ping_socket *one, struct ping_frame *out, uint64_t unti
         one->held = NULL;
     }
     for (;;) {
-        struct tpacket2_hdr *slot = rawe_ring_take(&one->ring);
-        if (slot != NULL) {
-            if (decode(rawe_ring_frame(slot), slot->tp_snaplen, out)) {
-                one->held = slot;
-                return true;
-            }
-            rawe_ring_give_back(slot);
+        bool any;
+        if (one->udp != NULL ? receive_datagram(one, out, &any) : receive_raw(one, out, &any)) {
+            return true;
+        }
+        if (any) {
             continue;
         }
         if (ping_stopped || rawe_port_clock_ns() >= until_ns) {

@@ -27,10 +27,12 @@ static void print_ping_usage(FILE *out)
         "Usage: rawe-ping --listen [-i INTERFACE]        on one host, then\n"
         "       rawe-ping [-i INTERFACE] MAC|IPV4        on the other, or\n"
         "       rawe-ping --multicast [-i INTERFACE] MAC|IPV4...\n"
+        "       rawe-ping --udp ...                      on both, for btl_rawe_kind udp\n"
         "Checks whether raw Ethernet frames pass between two hosts, in both directions, how long\n"
         "they take, which frame size passes, how many get lost, and whether batches pass.\n"
         "\n"
         "  -l, --listen          answer, until Ctrl-C\n"
+        "  -u, --udp             send UDP datagrams instead, to an IPv4 address: no CAP_NET_RAW\n"
         "  -m, --multicast       do frames and batches to a group reach these hosts?\n"
         "  -i, --interface NAME  default: the only one that rawe would use\n"
         "  -c, --count N         frames of each size (default 20)\n"
@@ -43,7 +45,7 @@ static void print_ping_usage(FILE *out)
         "  -h, --help            this text\n"
         "\n"
         "An IPv4 address is looked up in the kernel's neighbor table. Exit status: 0 everything\n"
-        "passes; 1 something does not, or was lost; 2 could not try. Needs CAP_NET_RAW.\n",
+        "passes; 1 something does not, or was lost; 2 could not try. Raw frames need CAP_NET_RAW.\n",
         out);
 }
 
@@ -69,6 +71,9 @@ static void take_option(struct ping_options *options, int option)
     switch (option) {
     case 'l':
         options->listen = true;
+        break;
+    case 'u':
+        options->udp = true;
         break;
     case 'm':
         options->multicast = true;
@@ -108,6 +113,7 @@ static struct ping_options read_options(int argc, char **argv)
 {
     static const struct option names[] = {
         {"listen", no_argument, NULL, 'l'},
+        {"udp", no_argument, NULL, 'u'},
         {"multicast", no_argument, NULL, 'm'},
         {"interface", required_argument, NULL, 'i'},
         {"count", required_argument, NULL, 'c'},
@@ -127,13 +133,16 @@ static struct ping_options read_options(int argc, char **argv)
     };
     int option;
 
-    while ((option = getopt_long(argc, argv, "lmi:c:w:ps:e:k:h", names, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "lumi:c:w:ps:e:k:h", names, NULL)) != -1) {
         take_option(&options, option);
     }
     options.peers = argv + optind;
     options.peer_count = (unsigned)(argc - optind);
     if (options.listen && options.multicast) {
         ping_die("--listen answers multicast, too; leave --multicast to the host that asks");
+    }
+    if (options.udp && options.multicast) {
+        ping_die("--multicast sends raw frames; leave out --udp");
     }
     if (options.multicast ? options.peer_count == 0
                           : options.peer_count != (options.listen ? 0 : 1)) {
@@ -148,9 +157,9 @@ static struct ping_options read_options(int argc, char **argv)
 }
 
 /** Exit the program with the reason if the interface cannot send. */
-static void check_usable(const struct rawe_interface *interface)
+static void check_usable(const struct rawe_interface *interface, bool udp)
 {
-    if (!interface->ethernet || interface->loopback) {
+    if (!udp && (!interface->ethernet || interface->loopback)) {
         ping_die("%s is not an Ethernet interface. `ip -brief link` lists them; name one with -i.",
                  interface->name);
     }
@@ -160,6 +169,20 @@ static void check_usable(const struct rawe_interface *interface)
                  "NO-CARRIER\nthen, check the cable and the switch port.",
                  interface->name, interface->name, interface->name);
     }
+}
+
+/** Make an interface's address and MTU those of UDP; exits the program if it has no address. */
+static void use_udp(struct rawe_interface *interface)
+{
+    uint8_t address[RAWE_UDP_ADDRESS_BYTES];
+
+    if (!rawe_interface_ipv4(interface->index, address)) {
+        ping_die("%s has no IPv4 address, which UDP needs. `ip -brief address` lists them.",
+                 interface->name);
+    }
+    rawe_udp_mac(interface->mac, address);
+    interface->mtu_bytes -=
+        interface->mtu_bytes < RAWE_UDP_OVERHEAD_BYTES ? 0 : RAWE_UDP_OVERHEAD_BYTES;
 }
 
 /** Return the interface to use; exits the program if it is ambiguous or unusable. */
@@ -188,7 +211,10 @@ static struct rawe_interface choose_interface(const struct ping_options *options
     }
     chosen = interfaces[0];
     free(interfaces);
-    check_usable(&chosen);
+    check_usable(&chosen, options->udp);
+    if (options->udp) {
+        use_udp(&chosen);
+    }
     return chosen;
 }
 
@@ -213,13 +239,18 @@ static bool neighbour_mac(const char *address, const char *interface, uint8_t ma
 }
 
 /** Find the MAC address of a peer; exits the program on failure. */
-static void find_peer(const char *peer, const struct rawe_interface *interface,
-                      uint8_t mac[RAWE_MAC_BYTES])
+static void find_peer(const struct ping_options *options, const char *peer,
+                      const struct rawe_interface *interface, uint8_t mac[RAWE_MAC_BYTES])
 {
     struct in_addr address;
     char end;
 
-    if (inet_pton(AF_INET, peer, &address) == 1) {
+    if (options->udp) {
+        if (inet_pton(AF_INET, peer, &address) != 1) {
+            ping_die("%s is not an IPv4 address, which --udp needs.", peer);
+        }
+        rawe_udp_mac(mac, (const uint8_t *)&address);
+    } else if (inet_pton(AF_INET, peer, &address) == 1) {
         if (!neighbour_mac(peer, interface->name, mac)) {
             ping_die("the kernel does not know the MAC address of %s on %s.\n"
                      "`ping -c 1 %s` makes it ask; or use the MAC address that --listen shows.",
@@ -258,14 +289,16 @@ struct ask {
 static void discover(struct ask *ask)
 {
     const struct rawe_interface *interface = &ask->interface;
-    const struct rawe_port_config config = ping_config(interface, ask->options);
-    struct rawe_path_target target = {.to = {.port = PING_PORT, .key = ask->options->key}};
+    struct rawe_port_config config = ping_config(interface, ask->options);
+    struct rawe_path_target target = {
+        .to = {.port = ask->options->udp ? PING_UDP_PORT : PING_PORT, .key = ask->options->key}};
     struct rawe_responder *responder;
     struct rawe_service *service;
     struct rawe_port *port;
     struct rawe_port_error error;
 
-    if (rawe_service_start(&service, &error) != 0 || rawe_port_open(&port, &config, &error) != 0 ||
+    if (rawe_service_start(&service, &error) != 0 ||
+        ping_open_port(&port, &config, ask->options, &error) != 0 ||
         rawe_responder_start(&responder, port, &config, interface->mac, NULL, service, &error) !=
             0) {
         ping_open_failed(interface->name, &error);
@@ -278,10 +311,46 @@ static void discover(struct ask *ask)
     rawe_service_stop(service);
 }
 
+/** What carries the frames, for messages. */
+struct protocol_text {
+    char text[32];
+};
+
+static struct protocol_text protocol(const struct ping_options *options)
+{
+    struct protocol_text out;
+
+    if (options->udp) {
+        snprintf(out.text, sizeof out.text, "UDP port %u", PING_UDP_PORT);
+    } else {
+        snprintf(out.text, sizeof out.text, "EtherType 0x%04x", options->ethertype);
+    }
+    return out;
+}
+
+/** Return the interface's MTU, in bytes, as the system shows it. */
+static uint32_t mtu_of(const struct rawe_interface *interface, const struct ping_options *options)
+{
+    return interface->mtu_bytes + (options->udp ? RAWE_UDP_OVERHEAD_BYTES : 0);
+}
+
 static void print_unreachable(const struct ask *ask)
 {
     const char *name = ask->interface.name;
 
+    if (ask->options->udp) {
+        printf("NO ANSWER from %s through %s within %u ms.\n"
+               "  - Does `rawe-ping --udp --listen` run there, with the same --key? If it printed\n"
+               "    \"asked by\", datagrams get there, but do not come back.\n"
+               "  - Is there a route? `ip route get %s`, and `ping %s`.\n"
+               "  - Does a firewall drop UDP ports %u to %u, here, there or between? rawe uses\n"
+               "    this range (btl_rawe_udp_port_min, btl_rawe_udp_port_range). On hosts:\n"
+               "    `nft list ruleset`; in clouds: security groups.\n"
+               "  - Is an address translated (NAT) between them? rawe does not work across that.\n",
+               ask->to_text.text, name, ask->options->timeout_ms, ask->to_text.text,
+               ask->to_text.text, 32768u, PING_UDP_PORT);
+        return;
+    }
     printf("NO ANSWER from %s through %s within %u ms.\n"
            "  - Does `rawe-ping --listen` run there, on the interface with that address, and\n"
            "    with the same --ethertype and --key? If it printed \"asked by\", frames get\n"
@@ -299,21 +368,22 @@ static void print_unreachable(const struct ask *ask)
 
 static void tell_mtu(const struct ask *ask)
 {
-    const struct rawe_path *path = &ask->path;
+    const uint32_t mtu_bytes = ask->path.mtu_bytes + ask->path.overhead_bytes;
+    const uint32_t passed_bytes = ask->path.mtu_passed_bytes + ask->path.overhead_bytes;
 
-    if (path->mtu_passed_bytes == path->mtu_bytes) {
-        printf("largest frames: MTU %" PRIu32 " passes\n", path->mtu_bytes);
+    if (passed_bytes == mtu_bytes) {
+        printf("largest frames: MTU %" PRIu32 " passes\n", mtu_bytes);
         return;
     }
     printf("LARGE FRAMES DO NOT PASS: "
            "the MTU of %s is %" PRIu32 ", what passes is %" PRIu32 ".\n"
            "  - Is the MTU of the other host's interface smaller? `ip link show` there,\n"
            "    or --listen, shows it.\n"
-           "  - A switch port on the path passes less: look for \"jumbo frames\", \"system mtu\"\n"
+           "  - A switch port or router on the path passes less: look for \"jumbo frames\", \"system mtu\"\n"
            "    or \"maximum frame size\", which must be at least %" PRIu32 ", on every port.\n"
            "  - Or set what passes on both hosts: `ip link set %s mtu %" PRIu32 "`.\n",
-           ask->interface.name, path->mtu_bytes, path->mtu_passed_bytes, path->mtu_bytes + 18,
-           ask->interface.name, path->mtu_passed_bytes);
+           ask->interface.name, mtu_bytes, passed_bytes, mtu_bytes + 18,
+           ask->interface.name, passed_bytes);
 }
 
 static int compare_times(const void *a, const void *b)
@@ -425,7 +495,9 @@ static enum ping_status measure_all(struct ask *ask)
     if (lost != 0) {
         tell_loss(ask);
     }
-    if (!ping_stopped && mtu_bytes > RAWE_BATCH_HEADER_BYTES + RAWE_PACKET_OVERHEAD_BYTES + 64) {
+    /* Over UDP, batches are datagrams like others: what passes is known. */
+    if (!ask->options->udp && !ping_stopped &&
+        mtu_bytes > RAWE_BATCH_HEADER_BYTES + RAWE_PACKET_OVERHEAD_BYTES + 64) {
         struct ping_host host = {.gets_batch = false};
         memcpy(host.mac, ask->to, RAWE_MAC_BYTES);
         tell_batches(ask, ping_batch_try(&one, ask->to, ask->options->key, mtu_bytes, &host, 1));
@@ -438,11 +510,11 @@ static enum ping_status ask_listener(const struct ping_options *options)
 {
     struct ask ask = {.options = options, .interface = choose_interface(options)};
 
-    find_peer(options->peers[0], &ask.interface, ask.to);
-    ask.to_text = rawe_mac_text(ask.to);
-    printf("%s (%s, MTU %" PRIu32 ") to %s, EtherType 0x%04x\n", ask.interface.name,
-           rawe_mac_text(ask.interface.mac).text, ask.interface.mtu_bytes, ask.to_text.text,
-           options->ethertype);
+    find_peer(options, options->peers[0], &ask.interface, ask.to);
+    ask.to_text = ping_text(options, ask.to);
+    printf("%s (%s, MTU %" PRIu32 ") to %s, %s\n", ask.interface.name,
+           ping_text(options, ask.interface.mac).text, mtu_of(&ask.interface, options),
+           ask.to_text.text, protocol(options).text);
     discover(&ask); /* not interrupted by signals */
     if (!ask.path.reachable) {
         print_unreachable(&ask);
@@ -467,7 +539,8 @@ struct listener {
 };
 
 /** Remember where to send this host's answers; print it the first time. */
-static void note_asker(struct listener *listener, const struct ping_frame *frame)
+static void note_asker(struct listener *listener, const struct ping_options *options,
+                       const struct ping_frame *frame)
 {
     struct ping_asker *asker = NULL;
 
@@ -477,7 +550,7 @@ static void note_asker(struct listener *listener, const struct ping_frame *frame
         }
     }
     if (asker == NULL) {
-        printf("asked by %s\n", rawe_mac_text(frame->source).text);
+        printf("asked by %s\n", ping_text(options, frame->source).text);
         if (listener->known < ASKERS_MAX) {
             asker = &listener->askers[listener->known++];
         } else {
@@ -489,8 +562,8 @@ static void note_asker(struct listener *listener, const struct ping_frame *frame
     asker->key = frame->ping.key;
 }
 
-static void answer_ping_frame(struct listener *listener, struct ping_socket *one,
-                              const struct ping_frame *frame)
+static void answer_ping_frame(struct listener *listener, const struct ping_options *options,
+                              struct ping_socket *one, const struct ping_frame *frame)
 {
     /* No host sends from a group address; an answer to one would reach all hosts. */
     if (frame->header.type != RAWE_FRAME_PING || (frame->source[0] & 1) != 0 ||
@@ -506,7 +579,7 @@ static void answer_ping_frame(struct listener *listener, struct ping_socket *one
     if (ping_send(one, frame->source, &header, &frame->ping)) {
         listener->answered++;
     }
-    note_asker(listener, frame);
+    note_asker(listener, options, frame);
 }
 
 static enum ping_status listen_for_peers(const struct ping_options *options)
@@ -517,23 +590,26 @@ static enum ping_status listen_for_peers(const struct ping_options *options)
                                 : rawe_port_clock_ns() + options->seconds * 1000000000ull;
     struct listener listener = {.answered = 0};
     struct ping_socket one, group;
+    struct ping_batch_listener *batches = NULL, *group_batches = NULL;
     struct ping_frame frame;
 
     ping_catch_stop();
     ping_open(&one, &interface, options, NULL);
-    ping_open(&group, &interface, options, group_mac);
-    struct ping_batch_listener *batches = ping_batch_listen(&one, NULL);
-    struct ping_batch_listener *group_batches = ping_batch_listen(&one, group_mac);
-    printf("listening on %s, MTU %u, EtherType 0x%04x; on another host: rawe-ping %s\n",
-           interface.name, interface.mtu_bytes, options->ethertype,
-           rawe_mac_text(interface.mac).text);
+    if (!options->udp) {
+        ping_open(&group, &interface, options, group_mac);
+        batches = ping_batch_listen(&one, NULL);
+        group_batches = ping_batch_listen(&one, group_mac);
+    }
+    printf("listening on %s, MTU %u, %s; on another host: rawe-ping %s%s\n", interface.name,
+           mtu_of(&interface, options), protocol(options).text, options->udp ? "--udp " : "",
+           ping_text(options, interface.mac).text);
     while (!ping_stopped && rawe_port_clock_ns() < end_ns) {
         uint64_t look_ns = rawe_port_clock_ns() + LOOK_EVERY_NS;
         if (ping_receive(&one, &frame, look_ns < end_ns ? look_ns : end_ns, options->poll)) {
-            answer_ping_frame(&listener, &one, &frame);
+            answer_ping_frame(&listener, options, &one, &frame);
         }
-        while (ping_receive(&group, &frame, 0, false)) {
-            answer_ping_frame(&listener, &one, &frame);
+        while (!options->udp && ping_receive(&group, &frame, 0, false)) {
+            answer_ping_frame(&listener, options, &one, &frame);
         }
         ping_batch_answer(batches, listener.askers, listener.known);
         ping_batch_answer(group_batches, listener.askers, listener.known);
@@ -541,7 +617,9 @@ static enum ping_status listen_for_peers(const struct ping_options *options)
     printf("%lu frames answered, of %u hosts\n", listener.answered, listener.known);
     ping_batch_close(group_batches);
     ping_batch_close(batches);
-    ping_close(&group);
+    if (!options->udp) {
+        ping_close(&group);
+    }
     ping_close(&one);
     return listener.answered != 0 ? PING_GOOD : PING_TROUBLE;
 }
@@ -635,7 +713,7 @@ static enum ping_status ask_group(const struct ping_options *options)
         ping_die("there is no memory for %u hosts", inquiry.count);
     }
     for (unsigned i = 0; i < inquiry.count; i++) {
-        find_peer(options->peers[i], &inquiry.interface, inquiry.hosts[i].mac);
+        find_peer(options, options->peers[i], &inquiry.interface, inquiry.hosts[i].mac);
     }
     ping_catch_stop();
     ping_open(&inquiry.one, &inquiry.interface, options, NULL);

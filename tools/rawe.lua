@@ -2,7 +2,7 @@
 --
 -- Wireshark dissector of rawe's frames (doc/protocol.md). Plain frames are recognized by their
 -- EtherType, batches by their addresses. Batches look like TCP, so TCP over IPv4 comes here first,
--- and is passed on if it is not ours.
+-- and is passed on if it is not ours. Datagrams (btl_rawe_kind udp) are recognized by their content.
 --
 --   tshark -X lua_script:rawe.lua -r job.pcap -Y rawe.resent
 --   cp rawe.lua ~/.local/lib/wireshark/plugins/        (for Wireshark; Help > About > Folders)
@@ -480,6 +480,63 @@ function batches.dissector(tvb, pinfo, tree)
     pinfo.cols.info = dissect_batch(tvb, tree:add(rawe, tvb()))
     return tvb:len()
 end
+
+local UDP_BATCH = 0xF -- type of the segments of a batch in datagrams
+
+-- Returns the length of the frame or segment that begins a datagram, which is several if the kernel
+-- had not cut it yet or had merged it; 0: not ours.
+local function datagram_bytes(tvb, port)
+    if tvb:len() < HEADER_BYTES or tvb(0, 1):bitfield(0, 4) ~= VERSION then
+        return 0
+    end
+    local kind = tvb(0, 1):bitfield(4, 4)
+    if kind == UDP_BATCH then
+        local ours = tvb:len() >= BATCH_HEADER_BYTES and tvb(1, 1):uint() == 0
+            and tvb(20, 4):uint() == EXPERIMENT
+        return ours and math.min(tvb:len(), BATCH_HEADER_BYTES + tvb(14, 2):uint()) or 0
+    end
+    -- A PROBE is sent to the responder, too, whose port is the next one.
+    local to = tvb(2, 2):uint()
+    local ours = types[kind] ~= nil and (to == port or kind == PROBE and to + 1 == port)
+    local len = HEADER_BYTES + tvb(20, 2):uint()
+    return ours and len <= tvb:len() and len or 0
+end
+
+-- Dissects a segment of a batch, whose first four bytes are other than in a packet.
+local function dissect_segment(tvb, tree, port)
+    local bytes = tvb:bytes()
+    for i = 0, 1 do
+        bytes:set_index(i, bytes:get_index(i + 2))
+    end
+    bytes:set_index(2, math.floor(port / 256))
+    bytes:set_index(3, port % 256)
+    return dissect_batch(bytes:tvb("rawe batch"), tree)
+end
+
+local function dissect_datagram(tvb, pinfo, tree)
+    local at, words = 0, {}
+    local bytes = datagram_bytes(tvb, pinfo.dst_port)
+    while bytes > 0 do
+        local part = tvb(at, bytes):tvb()
+        local item = tree:add(rawe, part())
+        if part(0, 1):bitfield(4, 4) == UDP_BATCH then
+            words[#words + 1] = dissect_segment(part, item, pinfo.dst_port)
+        else
+            local _, text = dissect_frame(part, item)
+            words[#words + 1] = text
+        end
+        at = at + bytes
+        bytes = at < tvb:len() and datagram_bytes(tvb(at):tvb(), pinfo.dst_port) or 0
+    end
+    if at == 0 then
+        return false
+    end
+    pinfo.cols.protocol = "rawe"
+    pinfo.cols.info = table.concat(words, "; ")
+    return true
+end
+
+rawe:register_heuristic("udp", dissect_datagram)
 
 local ethertypes = DissectorTable.get("ethertype")
 local registered = rawe.prefs.ethertype

@@ -281,12 +281,13 @@ def test_what_is_malformed_is_marked(tmp_path):
     assert [int(number) for number in marked] == list(range(1, len(packets), 2))
 
 
-def test_the_frames_of_a_job_are_right(make_lab, build, verify, tmp_path):
+@pytest.mark.parametrize("kind, nic", [("packet", "whole"), ("udp", "whole"), ("udp", "plain")])
+def test_the_frames_of_a_job_are_right(make_lab, build, verify, tmp_path, kind, nic):
     """The network loses frames, so that retransmissions are among them."""
-    lab = make_lab(hosts=2, loss=2)
+    lab = make_lab(hosts=2, loss=2, nic=nic)
     capture = lab.capture(1, tmp_path / "job.pcap")
-    effort = ["--quick", "--scale", "0.05", "--only", "pt2pt"]
-    assert_success(lab.mpirun(["-np", 2, *RAWE, verify, *effort], HANG_SECONDS, build=build))
+    job = ["--mca", "btl_rawe_kind", kind, verify, "--quick", "--scale", "0.05", "--only", "pt2pt"]
+    assert_success(lab.mpirun(["-np", 2, *RAWE, *job], HANG_SECONDS, build=build))
     capture.end()
     types, resent = zip(*fields(tmp_path / "job.pcap", ["type", "resent"]))
     found = [int(one) for shown in types for one in shown if one]

@@ -9,14 +9,15 @@ import pytest
 from conftest import ETHERTYPE, HANG_SECONDS
 
 QUICK = ("-w", 2000)
+UNPRIVILEGED = ("setpriv", "--bounding-set", "-all", "--inh-caps", "-all")
 
 
 class Listener:
     """rawe-ping --listen on a host."""
 
-    def __init__(self, lab, ping, host, *options):
+    def __init__(self, lab, ping, host, *options, prefix=()):
         self.process = subprocess.Popen(
-            lab.host_command(host, [ping, "--listen", *options]),
+            lab.host_command(host, [*prefix, ping, "--listen", *options]),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -67,6 +68,41 @@ def test_all_is_well(make_lab, ping, mtu, topology):
     assert listened == 0
     assert heard.count(f"asked by {lab.nic(0).mac}") == 1
     assert int(re.search(r"(\d+) frames answered, of 1 hosts", heard).group(1)) >= 40
+
+
+@pytest.mark.parametrize(
+    "spec, mtu",
+    [
+        ({"mtu": 1500}, 1500),
+        ({"mtu": 9000, "nic": "plain"}, 9000),
+        ({"mtu": 1500, "topology": "routed", "router_mtu": 1400}, 1400),
+    ],
+)
+def test_udp_without_rights(make_lab, ping, spec, mtu):
+    lab = make_lab(hosts=2, **spec)
+    listener = Listener(lab, ping, 1, "--udp", "-i", "eth0", prefix=UNPRIVILEGED)
+    address = lab.nic(1).address
+    assert f"rawe-ping --udp {address}" in listener.greeting
+    done = lab.run(0, [*UNPRIVILEGED, ping, "--udp", "-i", "eth0", address], timeout=HANG_SECONDS)
+    said = done.stdout + done.stderr
+    assert done.returncode == (0 if mtu == spec["mtu"] else 1), said
+    assert lost(said, "small") == lost(said, "large") == (0, 20)
+    if mtu == spec["mtu"]:
+        assert f"MTU {mtu} passes" in said
+    else:
+        assert f"the MTU of eth0 is {spec['mtu']}, what passes is {mtu}." in said
+    heard, listened = listener.end()
+    assert listened == 0 and heard.count(f"asked by {lab.nic(0).address}") == 1
+
+
+def test_udp_without_an_answer_or_an_address(make_lab, ping):
+    lab = make_lab(hosts=2)
+    said, status = ask(lab, ping, "--udp", "-i", "eth0", "-w", 300, lab.nic(1).address)
+    assert status == 1, said
+    for word in ("NO ANSWER", lab.nic(1).address, "--udp --listen", "32768 to 60767", "NAT"):
+        assert word in said, word
+    said, status = ask(lab, ping, "--udp", "-i", "eth0", lab.nic(1).mac)
+    assert status == 2 and "not an IPv4 address" in said
 
 
 def test_spinning_and_another_key_and_count(make_lab, ping):
