@@ -266,7 +266,8 @@ static struct sim_packet *resize(struct sim *sim, struct sim_packet *packet)
 
 /**
  * Damage a frame. TCP's checksum detects a changed byte but misses two changes that cancel out;
- * CRC32C misses at most one in 4 billion changes of up to 8 bits at these lengths.
+ * CRC32C misses at most one in 4 billion changes of up to 8 bits at these lengths. Returns NULL if
+ * the frame is lost, because the network itself checks it.
  */
 static struct sim_packet *damage(struct sim *sim, struct sim_packet *packet)
 {
@@ -288,6 +289,10 @@ static struct sim_packet *damage(struct sim *sim, struct sim_packet *packet)
         packet->sequenced = 0; /* the copy has the frames */
     }
     sim->incidents.corrupted++;
+    if (sim->plan.checksummed) {
+        sim_packet_lose(sim, packet, "its checksum is wrong");
+        return NULL;
+    }
     sim->incidents.lost_sequenced += packet->sequenced;
     packet->damaged_bytes = packet->len_bytes;
     sim_trace(sim, "the frame after that is damaged");
@@ -343,6 +348,9 @@ void sim_net_at_switch(struct sim *sim, struct sim_packet *packet)
         }
         if (sim_strikes(sim, &net->corrupt, plan->corrupt_ppm)) {
             packet = damage(sim, packet);
+            if (packet == NULL) {
+                return;
+            }
         }
         if (sim_strikes(sim, &net->reorder, plan->reorder_ppm)) {
             late_ns += sim_random_scaled(&net->reorder, 100, plan->late_ns);

@@ -168,6 +168,7 @@ void sim_nic_start(struct sim_nic *nic)
         .clock_context = node,
         .first_sequence = plan->first_sequence,
         .overtaken_most = plan->overtaken_most,
+        .checksummed = plan->checksummed,
     };
 
     choose_identity(nic);

@@ -320,6 +320,14 @@ static void plan_idle(struct sim_plan *plan, uint64_t seed)
     plan->idle_ns = sim_random_below(&random, 4) == 0 && !often ? idle_ns : 0;
 }
 
+/** Plan whether frames travel in datagrams with a checksum of their own. */
+static void plan_checksummed(struct sim_plan *plan, uint64_t seed)
+{
+    struct sim_random random = sim_random_stream(seed, 53);
+
+    plan->checksummed = sim_random_below(&random, 4) == 0;
+}
+
 /** Plan how many messages one may overtake: few, because no run has thousands between two nodes. */
 static void plan_order(struct sim_plan *plan, uint64_t seed)
 {
@@ -619,6 +627,7 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     plan_idle(plan, options->seed);
     plan_suspension(plan, options->seed);
     plan_order(plan, options->seed);
+    plan_checksummed(plan, options->seed);
     plan_departure(plan, options->seed);
     plan_inflow(plan, options->seed);
     plan_hosts(plan, options->seed);

@@ -153,6 +153,7 @@ struct sim_plan {
     uint32_t ring_frames;   /**< capacity of a receive ring */
     bool rates_known;       /**< drivers report the links' rates */
     bool arrivals_known;    /**< frames carry the time of their arrival */
+    bool checksummed;       /**< like UDP: damaged frames are lost, and need no CRC32C */
     bool padding;           /**< short frames arrive padded to 60 bytes */
 
     /* hosts */
