@@ -179,9 +179,8 @@ bool ping_send(struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES],
         rawe_ping_encode(one->frame + RAWE_PAYLOAD_OFFSET, ping);
     }
     const size_t len_bytes = RAWE_PAYLOAD_OFFSET + (size_t)header->payload_bytes;
-    const struct rawe_frame frame = {.pieces = {{one->frame, len_bytes}},
-                                     .piece_count = 1,
-                                     .len_bytes = (uint32_t)len_bytes};
+    const struct rawe_frame frame = {
+        .pieces = {{one->frame, len_bytes}}, .piece_count = 1, .len_bytes = (uint32_t)len_bytes};
     return one->udp != NULL ? one->udp->kind->transmit(one->udp, &frame, 1) == 1
                             : send(one->fd, one->frame, len_bytes, 0) >= 0;
 }

@@ -375,15 +375,16 @@ static void tell_mtu(const struct ask *ask)
         printf("largest frames: MTU %" PRIu32 " passes\n", mtu_bytes);
         return;
     }
-    printf("LARGE FRAMES DO NOT PASS: "
-           "the MTU of %s is %" PRIu32 ", what passes is %" PRIu32 ".\n"
-           "  - Is the MTU of the other host's interface smaller? `ip link show` there,\n"
-           "    or --listen, shows it.\n"
-           "  - A switch port or router on the path passes less: look for \"jumbo frames\", \"system mtu\"\n"
-           "    or \"maximum frame size\", which must be at least %" PRIu32 ", on every port.\n"
-           "  - Or set what passes on both hosts: `ip link set %s mtu %" PRIu32 "`.\n",
-           ask->interface.name, mtu_bytes, passed_bytes, mtu_bytes + 18,
-           ask->interface.name, passed_bytes);
+    printf(
+        "LARGE FRAMES DO NOT PASS: "
+        "the MTU of %s is %" PRIu32 ", what passes is %" PRIu32 ".\n"
+        "  - Is the MTU of the other host's interface smaller? `ip link show` there,\n"
+        "    or --listen, shows it.\n"
+        "  - A switch port or router on the path passes less: look for \"jumbo frames\", \"system mtu\"\n"
+        "    or \"maximum frame size\", which must be at least %" PRIu32 ", on every port.\n"
+        "  - Or set what passes on both hosts: `ip link set %s mtu %" PRIu32 "`.\n",
+        ask->interface.name, mtu_bytes, passed_bytes, mtu_bytes + 18, ask->interface.name,
+        passed_bytes);
 }
 
 static int compare_times(const void *a, const void *b)

@@ -232,8 +232,8 @@ WORDS = {
 COMPUTES = "Where one side computes, for 40 ms at a time, it is the other side's time."
 OTHERS = (
     "Two ranks on two virtual hosts, medians of rounds in turns; `cut`. An exchange is one "
-    "`MPI_Sendrecv` after 1 ms of computing over 8 MiB; a stream has 64 messages in flight. The last "
-    "column is above 1 where rawe is better than btl/tcp."
+    "`MPI_Sendrecv` after 1 ms of computing over 8 MiB; a stream has 64 messages in flight. The "
+    "last column is above 1 where rawe is better than btl/tcp."
 )
 ABOVE = "AMD's and Intel's processors differ above 64 KiB"
 
