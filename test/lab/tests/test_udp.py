@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Jobs whose frames are UDP datagrams (btl_rawe_kind udp), without any privilege."""
 
+import socket
+import subprocess
+import sys
 import time
 
 import pytest
@@ -131,6 +134,55 @@ def test_an_interface_without_ipv4_is_named(make_lab, verify, kind, right, said)
     result = until_told(lambda: run_alone(lab, 2, *words))
     assert result.returncode != 0 and not result.timed_out
     assert said in "".join(help_messages(result)), show(result)
+
+
+# Passes packets between a tunnel's interface, which is not Ethernet, and a socket to its other end.
+TUNNEL = """
+import fcntl, os, select, struct, sys
+end = int(sys.argv[1])
+tun = os.open("/dev/net/tun", os.O_RDWR)
+fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH", b"tun0", 0x1001))  # TUNSETIFF; IFF_TUN, IFF_NO_PI
+print(flush=True)
+while True:
+    for ready in select.select([tun, end], [], [])[0]:
+        packet = os.read(ready, 65536)
+        if not packet:
+            sys.exit()
+        os.write(end if ready == tun else tun, packet)
+"""
+
+
+@pytest.fixture(name="tunnel")
+def fixture_tunnel(make_lab):
+    """Two hosts with a tunnel between them, as of a VPN."""
+    lab = make_lab(hosts=2)
+    processes = []
+    for host, end in enumerate(socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)):
+        argv = lab.host_command(host, [sys.executable, "-c", TUNNEL, end.fileno()])
+        one = subprocess.Popen(argv, stdout=subprocess.PIPE, pass_fds=[end.fileno()])
+        end.close()
+        processes.append(one)
+        assert one.stdout.readline()
+        lab.run(host, ["ip", "address", "add", f"10.9.0.{host + 1}/24", "dev", "tun0"], check=True)
+        lab.run(host, ["ip", "link", "set", "tun0", "mtu", "1420", "up"], check=True)
+    yield lab
+    for one in processes:
+        one.kill()
+        one.communicate()
+
+
+@pytest.mark.parametrize("kind, runs", [("udp", True), ("auto", True), ("packet", False)])
+def test_an_interface_that_is_not_ethernet(tunnel, verify, kind, runs):
+    words = ["--mca", "btl_rawe_kind", kind, "--mca", "btl_rawe_if_include", "tun0"]
+    words += [*STATS, verify, *EFFORT]
+    if runs:
+        result = run_verify(tunnel, 2, *words)
+        assert counted(result, "link_frames_received") > 0
+        assert help_messages(result) == [], show(result)
+        return
+    result = until_told(lambda: run_alone(tunnel, 2, *words))
+    assert result.returncode != 0 and not result.timed_out
+    assert "btl_rawe_kind udp" in "".join(help_messages(result)), show(result)
 
 
 def test_ports_stay_in_the_range(make_lab, verify):

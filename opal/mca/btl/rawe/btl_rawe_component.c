@@ -173,7 +173,10 @@ static size_t ring_bytes(unsigned links)
                                  mca_btl_rawe_compat_ranks(), links);
 }
 
-/** Open modules for these interfaces except lo: all for raw frames, which are tried first. */
+/**
+ * Open modules for these interfaces except lo: all for raw frames, which are tried first. UDP also
+ * uses named interfaces that are not Ethernet, such as a VPN's or IP over InfiniBand.
+ */
 static void open_chosen(const struct rawe_interface *interfaces, unsigned chosen)
 {
     static const unsigned order[] = {MCA_BTL_RAWE_KIND_PACKET, MCA_BTL_RAWE_KIND_UDP};
@@ -185,12 +188,13 @@ static void open_chosen(const struct rawe_interface *interfaces, unsigned chosen
             if (interfaces[i].loopback) {
                 continue;
             }
-            if (interfaces[i].ethernet && interfaces[i].up) {
-                open_module(&interfaces[i], MCA_BTL_RAWE_KIND_UDP == order[k]);
-            } else if (!reported && !interfaces[i].ethernet) {
-                MCA_BTL_RAWE_HELP_IF_ASKED(not_ethernet, interfaces[i].name);
-            } else if (!reported) {
+            const bool udp = MCA_BTL_RAWE_KIND_UDP == order[k];
+            if (interfaces[i].up && (udp || interfaces[i].ethernet)) {
+                open_module(&interfaces[i], udp);
+            } else if (!reported && !interfaces[i].up) {
                 MCA_BTL_RAWE_HELP_IF_ASKED(interface_down, interfaces[i].name);
+            } else if (!reported && MCA_BTL_RAWE_KIND_PACKET == kinds) {
+                MCA_BTL_RAWE_HELP_IF_ASKED(not_ethernet, interfaces[i].name);
             }
         }
         reported = reported || 0 != (order[k] & kinds);
