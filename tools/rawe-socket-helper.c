@@ -17,7 +17,8 @@
  *      socket is left. After a refusal it ends.
  *
  * An alarm limits its lifetime, because name services may be slow while hundreds of ranks start.
- * It uses neither arguments nor environment.
+ * It does not use its environment. Its only argument, --access-list, makes it print the list's path
+ * instead of all the above.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -601,12 +602,16 @@ static int serve_socket(const struct offer *offers, unsigned count)
     return status == RAWE_HELPER_GRANTED ? 0 : 1;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    static const char list[] = RAWE_HELPER_LIST "\n";
     struct offer offers[RAWE_HELPER_SOCKETS_MAX];
     int status = 1;
 
-    /* Do this first: once the helper has no capability, its user could take its sockets. */
+    if (argc == 2 && strcmp(argv[1], "--access-list") == 0) {
+        return write(STDOUT_FILENO, list, sizeof list - 1) == (ssize_t)(sizeof list - 1) ? 0 : 1;
+    }
+    /* Do this before opening any: once the helper has no capability, its user could take them. */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) {
         return 1;
     }

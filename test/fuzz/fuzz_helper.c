@@ -31,7 +31,7 @@ static void fuzz_log(int priority, const char *format, ...)
 {
 }
 
-int helper_main(void);
+int helper_main(int argc, char **argv);
 #define main helper_main
 #define RAWE_HELPER_LIST "/the/list"
 #include "../../tools/rawe-socket-helper.c"

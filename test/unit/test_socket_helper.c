@@ -6,7 +6,7 @@
  */
 
 /* Included first, because it defines the C library's feature macros. */
-int helper_main(void);
+int helper_main(int argc, char **argv);
 #define main helper_main
 #include "rawe-socket-helper.c"
 #undef main

@@ -258,6 +258,18 @@ def test_advice_on_the_helper(advise):
     assert only.kind == advise.NOTE and "rawe-socket-helper" in only.what
 
 
+def test_the_helper_names_its_access_list(advise, tmp_path):
+    helper = tmp_path / "helper"
+    helper.write_text('#!/bin/sh\necho "/opt/list of $1"\n', encoding="ascii")
+    helper.chmod(0o755)
+    path = advise.find_access_list(helper)
+    assert path == "/opt/list of --access-list"
+    (only,) = advise.advise_capability(advise.Host(access_list=path), [])
+    assert only.commands[-1].endswith(f"> {path}")
+    assert advise.find_access_list("/bin/false") is None
+    assert advise.find_access_list("/nowhere/helper") is None
+
+
 def test_a_helper_without_capability_is_not_usable(advise):
     assert not advise.is_usable("/bin/true")
     assert not advise.is_usable("/nowhere/rawe-socket-helper")

@@ -307,6 +307,22 @@ def test_it_ends_when_its_standard_input_is_no_conversation(place):
     assert done.returncode == 2 and b"man page" in done.stderr
 
 
+def test_it_prints_the_path_of_its_list_and_does_nothing_else(place):
+    helper = place / "rawe-socket-helper"
+    for words, status in ((["--access-list"], 0), (["--access-list", "x"], 2), (["--help"], 2)):
+        done = subprocess.run(
+            [*USER, helper, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=HANG_SECONDS,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (status, f"{place}/helper.conf\n" * (status == 0))
+    with open("/dev/full", "wb") as full:
+        assert subprocess.run([helper, "--access-list"], stdout=full, check=False).returncode == 1
+
+
 def test_without_a_list_or_with_an_empty_one_nothing_is_granted(place):
     (place / "helper.conf").write_text("", encoding="utf-8")
     assert ask(place, request()) == (USER_REFUSED, [])
