@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-info: shows which interfaces the component would use on this host and why, what this user
- * may do, which Open MPI has which component. Facts only; rawe-advise says what to change. Nothing
- * is freed: the program shows what it has found and exits.
+ * rawe-info: shows which interfaces the component would use on this host, for raw frames or UDP,
+ * and why; what this user may do; which Open MPI has which component. Facts only; rawe-advise says
+ * what to change. Nothing is freed: the program shows what it has found and exits.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,9 +42,23 @@ enum info_status {
     INFO_CANNOT = 2,     /**< wrong usage */
 };
 
+/** Kinds of port (bits), and the values of btl_rawe_kind. */
+enum info_kind { INFO_KIND_PACKET = 1, INFO_KIND_UDP = 2 };
+#define BOTH_KINDS ((unsigned)INFO_KIND_PACKET | (unsigned)INFO_KIND_UDP)
+static const struct {
+    const char *name;
+    unsigned kinds;
+} info_kinds[] = {
+    {"packet", INFO_KIND_PACKET},
+    {"udp", INFO_KIND_UDP},
+    {"auto", BOTH_KINDS},
+};
+
 /** The component's parameters that determine interfaces and sockets. */
 struct info_params {
     const char *source; /**< ompi_info that showed them; NULL: none did, these are defaults */
+    const char *kind;
+    unsigned kinds; /**< kinds of port that may be used; 0: the value is unknown */
     const char *if_include;
     const char *if_exclude;
     const char *helper;
@@ -70,13 +84,14 @@ struct info_ompi {
 /** The component's use for an interface. */
 enum info_use { INFO_USE_NONE, INFO_USE_REMOTE, INFO_USE_LOCAL };
 
-/** How a socket on an interface can be opened. */
+/** How a packet socket on an interface can be opened; NONE: not tried. */
 enum info_socket { INFO_SOCKET_NONE, INFO_SOCKET_OWN, INFO_SOCKET_HELPER, INFO_SOCKET_REFUSED };
 
 struct info_interface {
     struct rawe_interface interface;
     enum info_use use;
     const char *why; /**< why it is not used; NULL: it is */
+    unsigned kinds;  /**< kinds of port that it would be used for */
     enum info_socket socket;
     char socket_why[INFO_REASON_BYTES]; /**< if refused */
     int tso, gso, gro;                  /**< 1: on, 0: off, -1: unknown */
@@ -203,6 +218,7 @@ static void take_ompi_line(void *context, char *line)
         {"path:pkglibdir:", &ompi->pkglibdir},
         {"mca:mca:base:param:mca_base_component_path:value:", &ompi->component_path},
         {RAWE "wire_version:value:", &ompi->wire_version},
+        {RAWE "kind:value:", &ompi->params.kind},
         {RAWE "if_include:value:", &ompi->params.if_include},
         {RAWE "if_exclude:value:", &ompi->params.if_exclude},
         {RAWE "helper:value:", &ompi->params.helper},
@@ -338,6 +354,7 @@ static void find_ompi(struct info *info)
     ask_pkg_config(info);
 
     const struct info_params defaults = {
+        .kind = "packet",
         .if_include = "",
         .if_exclude = "",
         .helper = RAWE_HELPER_PROGRAM,
@@ -347,11 +364,19 @@ static void find_ompi(struct info *info)
     info->params = defaults;
     for (unsigned i = 0; i < info->ompi_count; i++) {
         const struct info_ompi *ompi = &info->ompi[i];
-        if (ompi->params.if_include != NULL && ompi->params.if_exclude != NULL &&
-            ompi->params.helper != NULL) {
+        if (ompi->params.kind != NULL && ompi->params.if_include != NULL &&
+            ompi->params.if_exclude != NULL && ompi->params.helper != NULL) {
             info->params = ompi->params;
             info->params.source = ompi->program;
             break;
+        }
+    }
+    if (*info->params.kind == '\0') {
+        info->params.kind = defaults.kind;
+    }
+    for (size_t i = 0; i < sizeof info_kinds / sizeof info_kinds[0]; i++) {
+        if (strcmp(info->params.kind, info_kinds[i].name) == 0) {
+            info->params.kinds = info_kinds[i].kinds;
         }
     }
 }
@@ -406,8 +431,8 @@ static void look_at_host(struct info *info)
         privileges->helper_found && access(info->params.helper, X_OK) == 0;
 }
 
-/** Open a link's socket like the component, and close it. */
-static void try_socket(const struct info *info, struct info_interface *one)
+/** Open a link's packet socket like the component, and close it. */
+static void try_packet(const struct info *info, struct info_interface *one)
 {
     const struct rawe_port_config config = {
         .kind = &rawe_packet_port,
@@ -431,6 +456,21 @@ static void try_socket(const struct info *info, struct info_interface *one)
     }
     rawe_port_close(port);
     one->socket = info->privileges.packet_socket_errno == 0 ? INFO_SOCKET_OWN : INFO_SOCKET_HELPER;
+    one->kinds |= INFO_KIND_PACKET;
+}
+
+/** Find out for which kinds of port the component would use an interface. */
+static void try_kinds(const struct info *info, struct info_interface *one)
+{
+    uint8_t address[4];
+
+    if ((info->params.kinds & INFO_KIND_PACKET) != 0) {
+        try_packet(info, one);
+    }
+    if ((info->params.kinds & INFO_KIND_UDP) != 0 &&
+        (one->interface.loopback || rawe_interface_ipv4(one->interface.index, address))) {
+        one->kinds |= INFO_KIND_UDP;
+    }
 }
 
 /** Find out what keeps the component from using any interface. */
@@ -441,12 +481,17 @@ static void check_params(struct info_params *params, const char *unknown)
     if (including && *params->if_exclude != '\0') {
         snprintf(params->refusal, sizeof params->refusal,
                  "btl_rawe_if_include and btl_rawe_if_exclude are both set");
+    } else if (params->kinds == 0) {
+        snprintf(params->refusal, sizeof params->refusal,
+                 "btl_rawe_kind is %s; it may be packet, udp, auto", params->kind);
     } else if (*unknown != '\0') {
         snprintf(params->refusal, sizeof params->refusal,
                  "btl_rawe_if_%s: no interface of this host matches %s",
                  including ? "include" : "exclude", unknown);
     }
 }
+
+#define NO_IPV4 "it has no IPv4 address for UDP"
 
 /** Decide about lo, for ranks on this host: after the others, if there are any. */
 static void decide_on_loopback(const struct info *info, struct info_interface *one, bool others)
@@ -474,8 +519,8 @@ static void decide_interfaces(struct info *info)
                                                  : rawe_interface_refusal(&one->interface);
         if (one->why == NULL) {
             one->use = INFO_USE_REMOTE;
-            try_socket(info, one);
-            others = others || one->socket != INFO_SOCKET_REFUSED;
+            try_kinds(info, one);
+            others = others || one->kinds != 0;
         }
     }
     for (unsigned i = 0; i < info->interface_count && *info->params.refusal == '\0'; i++) {
@@ -483,15 +528,18 @@ static void decide_interfaces(struct info *info)
         if (one->interface.loopback) {
             decide_on_loopback(info, one, others);
             if (one->use == INFO_USE_LOCAL) {
-                try_socket(info, one);
+                try_kinds(info, one);
             }
         }
     }
     for (unsigned i = 0; i < info->interface_count; i++) {
         struct info_interface *one = &info->interfaces[i];
-        if (one->socket == INFO_SOCKET_REFUSED) {
+        if (one->use != INFO_USE_NONE && one->kinds == 0) {
             one->use = INFO_USE_NONE;
-            one->why = "no socket can be opened";
+            one->why = info->params.kinds == INFO_KIND_PACKET ? "no socket can be opened"
+                       : info->params.kinds == INFO_KIND_UDP  ? NO_IPV4
+                                                              : NO_IPV4
+                           ", and no socket for raw frames can be opened";
         }
     }
 }
@@ -549,8 +597,9 @@ static void show_params(const struct info_params *params)
     } else {
         printf("  as %s shows them\n", params->source);
     }
-    printf("  if_include %s, if_exclude %s, loopback %s, EtherType 0x%04X, socket priority %u\n",
-           *params->if_include != '\0' ? params->if_include : "(empty)",
+    printf("  kind %s, if_include %s, if_exclude %s, loopback %s, EtherType 0x%04X, "
+           "socket priority %u\n",
+           params->kind, *params->if_include != '\0' ? params->if_include : "(empty)",
            *params->if_exclude != '\0' ? params->if_exclude : "(empty)",
            params->loopback ? "on" : "off", params->ethertype, params->socket_priority);
     if (*params->refusal != '\0') {
@@ -558,20 +607,33 @@ static void show_params(const struct info_params *params)
     }
 }
 
-static void show_interface(const struct info_interface *one)
+/** Print how an interface is used, or why not; `wanted` are the kinds of port that may be used. */
+static void show_use(const struct info_interface *one, unsigned wanted)
+{
+    if (one->use == INFO_USE_NONE) {
+        printf("not used: %s%s%s\n", one->why, *one->socket_why != '\0' ? ": " : "",
+               one->socket_why);
+        return;
+    }
+    printf("used %sfor %s%s%s", one->use == INFO_USE_LOCAL ? "between ranks of this host " : "",
+           one->kinds == INFO_KIND_UDP ? "UDP" : "raw frames",
+           one->kinds == BOTH_KINDS ? ", and UDP to peers that these do not reach" : "",
+           one->socket == INFO_SOCKET_HELPER ? "; socket by rawe-socket-helper" : "");
+    if ((wanted & ~one->kinds) == INFO_KIND_PACKET) {
+        printf("; no raw frames: %s", one->socket_why);
+    } else if ((wanted & ~one->kinds) == INFO_KIND_UDP) {
+        printf("; no UDP: " NO_IPV4);
+    }
+    putchar('\n');
+}
+
+static void show_interface(const struct info_interface *one, unsigned wanted)
 {
     const struct rawe_interface *interface = &one->interface;
     char speed[24] = "speed unknown";
 
     printf("  %-15s ", interface->name);
-    if (one->use == INFO_USE_REMOTE) {
-        fputs("used", stdout);
-    } else if (one->use == INFO_USE_LOCAL) {
-        fputs("used, between ranks of this host", stdout);
-    } else {
-        printf("not used: %s%s%s", one->why, *one->socket_why != '\0' ? ": " : "", one->socket_why);
-    }
-    puts(one->socket == INFO_SOCKET_HELPER ? "; socket by rawe-socket-helper" : "");
+    show_use(one, wanted);
     if (interface->speed_mbps != 0) {
         snprintf(speed, sizeof speed, "%" PRIu32 " Mb/s", interface->speed_mbps);
     }
@@ -625,7 +687,7 @@ static void show(const struct info *info)
     show_params(&info->params);
     puts("\nInterfaces");
     for (unsigned i = 0; i < info->interface_count; i++) {
-        show_interface(&info->interfaces[i]);
+        show_interface(&info->interfaces[i], info->params.kinds);
     }
     puts("\nPrivileges");
     show_privileges(info);
@@ -642,7 +704,8 @@ static void print_info_usage(FILE *out)
 {
     fputs("Usage: rawe-info\n"
           "Shows what rawe finds on this host: for each interface whether the component would use\n"
-          "it, or why not; what this user may do; which Open MPI has which component.\n"
+          "it, for raw frames or UDP, or why not; what this user may do; which Open MPI has which\n"
+          "component.\n"
           "\n"
           "  -V, --version  release and wire version of rawe-info\n"
           "  -h, --help     this text\n"

@@ -50,15 +50,16 @@ HEAD = (
 )
 PARAMETERS = (
     r"(  as (?P<source>\S+) shows them|  no ompi_info shows .*: these are defaults)\n"
-    r"  if_include (?P<if_include>\S+), if_exclude (?P<if_exclude>\S+), "
+    r"  kind (?P<kind>\S+), if_include (?P<if_include>\S+), if_exclude (?P<if_exclude>\S+), "
     r"loopback (?P<loopback>\w+), EtherType (?P<ethertype>\w+), "
     r"socket priority (?P<socket_priority>\d+)"
     r"(\n  refused: (?P<refusal>.*))?"
 )
 INTERFACE = (
     r"  (?P<name>\S+) +"
-    r"(?P<use>used|used, between ranks of this host|not used: (?P<why_not>[^\n]*?))"
-    r"(?P<helper>; socket by rawe-socket-helper)?\n"
+    r"(?:(?P<use>used(?: between ranks of this host)?) for (?P<kinds>[^\n;]*)"
+    r"(?P<helper>; socket by rawe-socket-helper)?(?:; no (?P<lacking>[^\n]*))?"
+    r"|not used: (?P<why_not>[^\n]*))\n"
     r" +(?P<state>[\w ]+), MTU (?P<mtu_bytes>\d+), [\w /]+, "
     r"TSO (?P<tso>\w+), GSO (?P<gso>\w+), GRO (?P<gro>\w+), (?P<mac>\S+)"
 )
@@ -121,7 +122,7 @@ def test_a_host_is_as_the_lab_made_it(make_lab, info):
     assert (eth0["tso"], eth0["gso"], eth0["gro"]) == ("off", "off", "off")
     assert eth1["why_not"] == "down or without carrier" and eth1["state"] == "down"
     assert (eth1["tso"], eth1["gro"]) == ("on", "on")
-    assert interface(shown, "lo")["use"] == "used, between ranks of this host"
+    assert interface(shown, "lo")["use"] == "used between ranks of this host"
 
     lab.link_up(0, nic=1)
     lab.link_down(1, nic=1)
@@ -152,6 +153,40 @@ def add_bridge(lab, member):
         time.sleep(0.05)
 
 
+NO_RIGHT = ("setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw")
+BOTH = "raw frames, and UDP to peers that these do not reach"
+NO_IPV4 = "it has no IPv4 address for UDP"
+
+
+@pytest.mark.parametrize(
+    "kind, right, address, kinds, said",
+    [
+        ("packet", True, True, "raw frames", ""),
+        ("udp", False, True, "UDP", ""),
+        ("udp", True, False, None, NO_IPV4),
+        ("auto", True, True, BOTH, ""),
+        ("auto", True, False, "raw frames", f"UDP: {NO_IPV4}"),
+        ("auto", False, True, "UDP", "is not installed"),
+        ("auto", False, False, None, f"{NO_IPV4}, and no socket for raw frames can be opened: "),
+    ],
+)
+def test_the_kind_and_why(make_lab, info, verify, kind, right, address, kinds, said):
+    lab = make_lab(hosts=1)
+    if not address:
+        lab.run(0, ["ip", "address", "flush", "dev", "eth0"], check=True)
+    values = {"kind": kind, "helper": "/nowhere/helper", "if_include": "eth0"}
+    settings = {f"OMPI_MCA_btl_rawe_{name}": value for name, value in values.items()}
+    shown = look(lab, info, prefix=() if right else NO_RIGHT, **settings)
+    eth0, lo = interface(shown, "eth0"), interface(shown, "lo")
+    assert shown["parameters"]["kind"] == kind
+    assert eth0["kinds"] == kinds and (lo["why_not"] is None) == (kinds is not None)
+    assert said in (eth0["lacking"] or eth0["why_not"] or "")
+    if right:
+        ports = found_by_a_job(lab, verify, settings)[1]
+        assert ("eth0" in ports) == (kinds in ("raw frames", BOTH))
+        assert ("eth0 for UDP" in ports) == (kinds in ("UDP", BOTH))
+
+
 def found_by_a_job(lab, verify, settings):
     """Return why a rank on host 0 refuses each interface, and which ones it uses."""
     words = ["--mca", "btl_base_verbose", 1, verify, "--quick", "--only", "pt2pt"]
@@ -160,7 +195,7 @@ def found_by_a_job(lab, verify, settings):
     result = run_job(lab, 1, *words, variables=settings)
     said = result.errors + result.output
     (found,) = re.findall(r"btl:rawe: found (.*)$", said, re.MULTILINE)
-    used = set(re.findall(r"btl:rawe: uses (\S+)$", said, re.MULTILINE))
+    used = set(re.findall(r"btl:rawe: uses (.*)$", said, re.MULTILINE))
     return dict(re.findall(r"(\S+) \(([^)]*)\)", found)), used
 
 
@@ -315,7 +350,7 @@ def test_a_user_whom_the_access_list_admits(make_lab, place):
     assert privileges["helper_refusal"] is None
     eth0, eth1, lo = (interface(shown, name) for name in ("eth0", "eth1", "lo"))
     assert eth0["use"] == "used" and eth0["helper"]
-    assert lo["use"] == "used, between ranks of this host" and lo["helper"]
+    assert lo["use"] == "used between ranks of this host" and lo["helper"]
     assert "no socket can be opened: " in eth1["why_not"]
     assert "does not name this interface" in eth1["why_not"]
 
@@ -350,8 +385,8 @@ def test_the_text_has_what_matters_on_a_screen(make_lab, info):
     done = run(lab, info)
     assert done.returncode == 0 and done.stderr == ""
     assert len(done.stdout.splitlines()) <= 27
-    assert re.search(r"eth0 +used$", done.stdout, re.MULTILINE)
-    assert re.search(r"lo +used, between ranks of this host$", done.stdout, re.MULTILINE)
+    assert re.search(r"eth0 +used for raw frames$", done.stdout, re.MULTILINE)
+    assert re.search(r"lo +used between ranks of this host for raw ", done.stdout, re.MULTILINE)
     assert re.search(r"br7 +not used: it is a bridge$", done.stdout, re.MULTILINE)
     assert f"Linux {platform.release()}, user root (0)" in done.stdout
     assert "CAP_NET_RAW yes" in done.stdout and lab.nic(0).mac in done.stdout

@@ -85,7 +85,7 @@ def times(place):
 def test_what_it_checks(make_lab, place):
     lab = make_lab(hosts=1, mtu=4000)
     text = run(lab, place, status=1)
-    assert "it loads rawe for Open MPI" in text and "interface eth0: up, MTU 4000" in text
+    assert "it loads rawe for Open MPI" in text and "interface eth0: raw frames; up, MTU 4000" in text
     assert "has no CAP_NET_RAW: rawe-setup --rights helper" in text
     assert f"no access list ({place}/helper.conf): rawe-setup --rights helper" in text
     assert "interface lo" not in text
