@@ -2,23 +2,32 @@
 """rawe-setup checks a host, sets the helper up, and restores what was there before."""
 
 import grp
+import importlib.machinery
+import importlib.util
 import os
 import pty
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from conftest import (
+    ETHERTYPE,
     HANG_SECONDS,
     NOBODY,
+    STATS,
+    USER,
     assert_success,
     build_helper,
+    counted,
     give_capability,
     help_messages,
     public_place,
     run_as_user,
+    run_verify,
     show,
+    variables,
 )
 
 from rawelab import launch
@@ -51,8 +60,8 @@ def settings(place, build):
     }
 
 
-def run(lab, place, *options, status=0, prefix=(), **others):
-    """Run it on host 0, without a terminal; return its output."""
+def run(lab, place, *options, status=0, prefix=(), stdin=subprocess.DEVNULL, **others):
+    """Run it on host 0, by default without a terminal; return its output."""
     variables = {**settings(place, Path(lab.build).resolve()), **others}
     argv = [
         *prefix,
@@ -61,7 +70,7 @@ def run(lab, place, *options, status=0, prefix=(), **others):
         PROGRAM,
         *options,
     ]
-    done = lab.run(0, argv, timeout=HANG_SECONDS, stdin=subprocess.DEVNULL)
+    done = lab.run(0, argv, timeout=HANG_SECONDS, stdin=stdin)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -85,41 +94,108 @@ def times(place):
 def test_what_it_checks(make_lab, place):
     lab = make_lab(hosts=1, mtu=4000)
     text = run(lab, place, status=1)
-    assert "it loads rawe for Open MPI" in text and "interface eth0: raw frames; up, MTU 4000" in text
-    assert "has no CAP_NET_RAW: rawe-setup --rights helper" in text
-    assert f"no access list ({place}/helper.conf): rawe-setup --rights helper" in text
-    assert "interface lo" not in text
-
-    assert "no component rawe" in run(lab, place, status=1, OMPI_MCA_mca_base_component_path="/")
-    assert "no Open MPI" in run(lab, place, status=1, PATH="/nowhere")
+    assert "it loads rawe for Open MPI" in text
+    assert "interface eth0: raw frames; up, MTU 4000" in text and "interface lo" not in text
     assert "btl_rawe_kind udp" in run(lab, place, "--rights", "none")
     lab.link_down(0)
-    assert "no interface" in run(lab, place, *HELPER, "--yes", status=1)
     assert "btl_rawe_kind udp" in run(lab, place, "--rights", "none", status=1)
     run(lab, place, "--rights", "all", status=2)
     run(lab, place, "--rights", "none", "--undo", status=2)
 
 
+def failures(text):
+    """Return [(what, remedy)] of the checks that failed."""
+    lines = re.findall(r"^\[fail\] (.*)$", text, re.MULTILINE)
+    return [line.rpartition(": ")[::2] for line in lines]
+
+
+# Variables and the like, the check that fails then, and what to do.
+HOST_FAILURES = [
+    (
+        {"prefix": ("setarch", os.uname().machine, "--uname-2.6")},
+        "Linux 2.6 is too old",
+        "install a newer kernel",
+    ),
+    ({"PATH": "/nowhere"}, "no Open MPI", "put its ompi_info on PATH"),
+    (
+        {"OMPI_MCA_mca_base_component_path": "/"},
+        "no component rawe",
+        "install rawe for this Open MPI",
+    ),
+    ({"PATH": os.environ["PATH"]}, "no rawe-info", "install all of rawe"),
+    ({"OMPI_MCA_btl_rawe_if_exclude": "ctl0,eth0"}, "no interface that rawe", "bring one up"),
+]
+
+
+def test_a_failed_check_says_what_to_do_and_nothing_is_set_up(make_lab, place):
+    lab, before = make_lab(hosts=1), state(place)
+    for others, what, remedy in HOST_FAILURES:
+        text = run(lab, place, *HELPER, "--yes", status=1, **others)
+        assert any(what in said and remedy in to_do for said, to_do in failures(text)), text
+        assert "not set up" in text and state(place) == before
+
+
+def write_list(text):
+    """Return a function that writes an access list."""
+    return lambda place: (place / "helper.conf").write_text(text, encoding="utf-8")
+
+
+def set_capability(words):
+    """Return a function that gives the helper a capability, or takes it."""
+    return lambda place: subprocess.run(["setcap", words, place / "rawe-socket-helper"], check=True)
+
+
+def open_helper(place):
+    """Let every user run the helper, with its capability."""
+    (place / "rawe-socket-helper").chmod(0o755)
+    set_capability("cap_net_raw=ep")(place)
+
+
+def old_helper(place):
+    """Put a helper that does not know --access-list."""
+    (place / "rawe-socket-helper").write_text("#!/bin/sh\nexit 2\n", encoding="ascii")
+
+
+SET_UP = "rawe-setup --rights helper"
+# How to spoil what was set up, the check that fails then, and what to do.
+HELPER_FAILURES = [
+    (set_capability("-r"), "has no CAP_NET_RAW", SET_UP),
+    (set_capability("cap_net_admin=ep"), "has another capability", SET_UP),
+    (open_helper, "its group alone should run it", SET_UP),
+    (lambda place: (place / "helper.conf").unlink(), "no access list", SET_UP),
+    (write_list(f"group {GROUP}\ninterface lo # eth0\n"), "lacks interface eth0", SET_UP),
+    (lambda place: (place / "helper.conf").chmod(0o666), "others than root may write", SET_UP),
+    (old_helper, "no helper says where its access list is", "install all of this release"),
+    (
+        lambda place: (place / "rawe-socket-helper").unlink(),
+        "no rawe-socket-helper",
+        "install all of rawe",
+    ),
+]
+
+
 def test_what_is_wrong_with_a_helper_or_its_list(make_lab, place):
-    lab, helper, conf = make_lab(hosts=1), place / "rawe-socket-helper", place / "helper.conf"
+    lab = make_lab(hosts=1)
+    for spoil, what, remedy in HELPER_FAILURES:
+        repaired = remedy == SET_UP
+        if repaired:
+            assert failures(run(lab, place, *HELPER, "--yes")) == []
+        spoil(place)
+        text = run(lab, place, *([] if repaired else [*HELPER, "--yes"]), status=1)
+        assert any(what in said and remedy in to_do for said, to_do in failures(text)), text
+
+
+def test_a_list_that_is_accepted_and_one_that_is_no_file(make_lab, place):
+    lab = make_lab(hosts=1)
     run(lab, place, *HELPER, "--yes")
-    conf.write_text(f"group {GROUP}\ninterface lo # eth0\n", encoding="utf-8")
-    assert "lacks interface eth0" in run(lab, place, status=1)
-    conf.write_text(f"group {GROUP}\ninterface lo eth*\n", encoding="utf-8")
-    assert "[fail]" not in run(lab, place)
-    conf.chmod(0o666)
-    assert "others than root may write" in run(lab, place, status=1)
-    conf.unlink()
-    conf.symlink_to("/dev/null")
-    assert "is no regular file" in run(lab, place, status=1)
-    conf.unlink()
-    subprocess.run(["setcap", "cap_net_admin=ep", helper], check=True)
-    assert "another capability" in run(lab, place, status=1)
-    helper.chmod(0o755)
-    subprocess.run(["setcap", "cap_net_raw=ep", helper], check=True)
-    assert "its group alone should run it" in run(lab, place, status=1)
-    helper.unlink()
-    assert "install all of rawe" in run(lab, place, *HELPER, "--yes", status=1)
+    write_list(f"group {GROUP}\ninterface lo eth*\n")(place)
+    assert failures(run(lab, place)) == []
+    script = 'mount --bind "$0" "$0" && mount -o remount,bind,nosuid "$0" && exec "$@"'
+    prefix = ("unshare", "--mount", "sh", "-c", script, place)
+    assert "mounted nosuid: remount it" in run(lab, place, status=1, prefix=prefix)
+    (place / "helper.conf").unlink()
+    (place / "helper.conf").symlink_to("/dev/null")
+    assert "is no regular file; move it away" in run(lab, place, status=1)
 
 
 @pytest.mark.parametrize("options", [[], ["--dry-run"], ["--dry-run", "--yes"]], ids=str)
@@ -217,15 +293,206 @@ def test_a_record_that_others_can_write_is_not_used(make_lab, place):
     assert state(place) == before
 
 
-@pytest.mark.parametrize("answer, done", [(b"y\n", True), (b"n\n", False)])
-def test_on_a_terminal_it_asks(make_lab, place, answer, done):
-    lab = make_lab(hosts=1)
+def run_on_a_terminal(function, answer):
+    """Run it on a terminal where this answer is typed; return its output."""
     ours, theirs = pty.openpty()
     os.write(ours, answer)
-    variables = settings(place, Path(lab.build).resolve())
-    argv = ["env", *(f"{name}={value}" for name, value in variables.items()), PROGRAM, *HELPER]
-    result = lab.run(0, argv, timeout=HANG_SECONDS, stdin=theirs)
-    os.close(ours)
-    os.close(theirs)
-    assert result.returncode == 0 and "Do this?" in result.stdout, result.stderr
-    assert (place / "helper.conf").exists() == done
+    try:
+        return function(*HELPER, stdin=theirs)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+ANSWERS = [(b"y\n", True), (b"n\n", False)]
+
+
+@pytest.mark.parametrize("answer, done", ANSWERS)
+def test_on_a_terminal_it_asks(make_lab, place, answer, done):
+    lab = make_lab(hosts=1)
+    text = run_on_a_terminal(lambda *words, **others: run(lab, place, *words, **others), answer)
+    assert "Do this?" in text and (place / "helper.conf").exists() == done
+
+
+# ---- several hosts ----
+
+FRONT = 0  # runs rawe-setup and mpirun; the others are set up
+
+
+class Cluster:
+    """Virtual hosts that each have their own copy of a place, and remote shells that enter them."""
+
+    def __init__(self, lab, place, roots):
+        self.lab, self.place, self.roots = lab, place, roots
+        self.names = [host.name for host in lab.hosts if host.index != FRONT]
+        self.shell = self._write_shell("shell")
+        self.user_shell = self._write_shell("user-shell", *USER)
+        for name in self.names:
+            subprocess.run(["cp", "--archive", place, roots / name], check=True)
+        self.file = roots.parent / "hostfile"
+        lines = [f"{name} slots=1 # comment" for name in [*self.names, self.names[0]]]
+        self.file.write_text("\n".join(["# hosts", "", *lines, ""]), encoding="ascii")
+
+    def _write_shell(self, name, *user):
+        """Write a program that is called like ssh, fails like it, and passes on no parameters."""
+        file = self.place / name
+        hook = 'if [ -e "$0.sh" ]; then . "$0.sh"; fi'
+        enter = f'mount --bind "$0" {self.place} && {hook} && exec "$@"'
+        file.write_text(
+            f"""#!/bin/sh
+host=$1
+shift
+[ -e "/run/netns/rawe-$host" ] || exit 255
+unset $(env | sed -n 's/^\\(OMPI_MCA_[a-z_]*\\)=.*/\\1/p')
+exec "$RAWE_LAB_DIR/enter-host" "rawe-$host" "$host" "$RAWE_LAB_DIR/hosts" \\
+    sh -c '{enter}' "{self.roots}/$host" {" ".join(user)} sh -c "$*"
+""",
+            encoding="ascii",
+        )
+        file.chmod(0o755)
+        return file
+
+    def at_entry(self, host, script):
+        """Let the shells run a script on a host, in a mount namespace of its own, at first."""
+        (self.roots / f"{self.lab.host(host).name}.sh").write_text(script, encoding="ascii")
+
+    def run(self, *options, status=0, **others):
+        """Run rawe-setup for all hosts, on the front; return its output."""
+        # The settings have if_exclude.
+        setting = launch.environment(self.lab, ["btl_rawe_if_exclude"], build=self.place)
+        changed = {name: value for name, value in setting.items() if os.environ.get(name) != value}
+        changed |= {"RAWE_RSH": self.shell, **others}
+        words = ("--hosts", self.file, *options)
+        return run(self.lab, self.place, *words, status=status, **changed)
+
+    def run_job(self, *words):
+        """Run the verification program on all hosts as a user without privilege."""
+        agents = ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent")
+        settings = {name: str(self.user_shell) for name in agents}
+        settings["OMPI_MCA_btl_rawe_helper"] = str(self.place / "rawe-socket-helper")
+        return run_verify(
+            self.lab,
+            len(self.names),
+            "--nolocal",
+            *STATS,
+            self.place / "rawe-verify",
+            *words,
+            build=self.place,
+            variables=variables(self.place, **settings),
+        )
+
+    def table(self, text):
+        """Return {host: result and what to do} of the table at the end of the output."""
+        return dict(re.findall(rf"^({'|'.join(self.names)})  +(.*)$", text, re.MULTILINE))
+
+
+@pytest.fixture
+def make_cluster(make_lab, place, tmp_path):
+    """A function that returns the front and a number of bare hosts."""
+    (tmp_path / "roots").mkdir()
+    return lambda hosts: Cluster(make_lab(hosts=hosts + 1), place, tmp_path / "roots")
+
+
+@pytest.fixture
+def cluster(make_cluster):
+    """Three bare hosts, and the front."""
+    return make_cluster(3)
+
+
+def test_three_bare_hosts_run_a_job_and_no_trace_is_left(cluster, build):
+    first, *others = cluster.names
+    before = (state(cluster.roots), times(cluster.roots))
+    path = f"{build / 'bench/imb-runs'}:{settings(cluster.place, build)['PATH']}"
+
+    text = cluster.run(*HELPER)
+    assert all(f"{name}:     setcap cap_net_raw=ep" in text for name in cluster.names), text
+    assert all(said.startswith("not changed") for said in cluster.table(text).values())
+    assert (state(cluster.roots), times(cluster.roots)) == before
+
+    text = cluster.run(*HELPER, "--yes", PATH=path)
+    assert cluster.table(text) == dict.fromkeys(cluster.names, "ok"), text
+    for name in others:
+        for one, other in ((first, name), (name, first)):
+            assert f"{one} eth0 to {other} eth0: raw frames pass, MTU 1500, round trip" in text
+    times_shown = rf"between {first} and {others[0]}, .*: tcp [\d.]+ us, rawe [\d.]+ us$"
+    assert re.search(times_shown, text, re.MULTILINE), text
+
+    result = cluster.run_job("--quick", "--scale", "0.1", "--only", "pt2pt")
+    assert counted(result, "link_frames_received") > 0 and help_messages(result) == []
+
+    done = (state(cluster.roots), times(cluster.roots))
+    assert "To do" not in cluster.run(*HELPER, "--yes")
+    assert (state(cluster.roots), times(cluster.roots)) == done
+
+    assert cluster.table(cluster.run("--undo", "--yes")) == dict.fromkeys(cluster.names, "ok")
+    assert state(cluster.roots) == before[0]
+
+
+HIDE = f"mount -t tmpfs none '{PROGRAM.parent}'"
+OLD = f"{HIDE} && printf '#!/bin/sh\nexit 2\n' > '{PROGRAM}' && chmod 755 '{PROGRAM}'"
+# How to hurt a host, the result, and what to do.
+HURT = [
+    (lambda lab, host: None, "ok", ""),
+    (lambda lab, host: lab.link_down(host), "failed", "bring one up"),
+    (lambda lab, host: lab.blackhole(host, 1, ETHERTYPE), "failed", "see above what to check"),
+    (lambda lab, host: lab.set_mtu(host, 1400), "failed", "see above what to check"),
+]
+
+
+def test_what_to_do_about_each_host_is_in_the_table(make_cluster):
+    cluster = make_cluster(len(HURT) + 2)
+    expected = [(result, remedy) for _, result, remedy in HURT]
+    for host, (hurt, _, _) in enumerate(HURT, FRONT + 1):
+        hurt(cluster.lab, host)
+    for script, *row in ((HIDE, "no rawe-setup", "make install"), (OLD, "another release", "this")):
+        cluster.at_entry(len(expected) + FRONT + 1, script)
+        expected.append(row)
+    cluster.names.append("nowhere")
+    expected.append(("not reached", "nowhere true"))
+    cluster.file.write_text("\n".join(cluster.names), encoding="ascii")
+    text = cluster.run(*HELPER, "--yes", status=1)
+    found = cluster.table(text)
+    assert list(found) == cluster.names, text
+    for (result, remedy), row in zip(expected, found.values(), strict=True):
+        assert row.startswith(result) and remedy in row, text
+    assert "NO ANSWER" in text and "LARGE FRAMES DO NOT PASS" in text
+
+
+@pytest.mark.parametrize("answer, done", ANSWERS)
+def test_on_a_terminal_it_asks_once_for_all_hosts(cluster, answer, done):
+    text = run_on_a_terminal(cluster.run, answer)
+    assert text.count("Do this on 3 hosts?") == text.count("Do this") == 1
+    result = "ok" if done else "not changed  --yes does it"
+    assert cluster.table(text) == dict.fromkeys(cluster.names, result)
+
+
+def test_interfaces_that_ping_each_other():
+    loader = importlib.machinery.SourceFileLoader("rawe_setup", str(PROGRAM))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("rawe_setup", loader))
+    sys.modules["rawe_setup"] = module  # dataclasses look their module up there
+    sys.dont_write_bytecode = True
+    loader.exec_module(module)
+    for ours, others, pairs in (
+        ("a b", "a b", "aa bb"),
+        ("a b", "b c", "bb ac"),
+        ("a b", "c d e", "ac bd"),
+        ("a b c", "b", "bb"),
+        ("", "a", ""),
+    ):
+        found = module.partners(ours.split(), others.split())
+        assert found == [tuple(pair) for pair in pairs.split()]
+
+
+@pytest.mark.parametrize(
+    "text, said", [("# none\n\n", "names no host"), ("-oProxyCommand=x slots=2\n", "is no host")]
+)
+def test_a_host_file_that_is_wrong(cluster, text, said):
+    cluster.file.write_text(text, encoding="ascii")
+    assert said in cluster.run(status=1)
+
+
+def test_hosts_need_no_right_for_udp(cluster):
+    text = cluster.run("--rights", "none")
+    assert text.count("btl_rawe_kind udp") == len(cluster.names)
+    assert cluster.table(text) == dict.fromkeys(cluster.names, "ok")
+    assert "raw frames pass" not in text
