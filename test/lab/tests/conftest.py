@@ -412,6 +412,30 @@ def give_capability(program):
         pytest.skip("this machine does not let a file have capabilities")
 
 
+RAISE = ("--inh-caps", "+net_raw", "--ambient-caps", "+net_raw")
+
+
+def put_starter(place):
+    """Copy the starter program of doc/security.md to a public directory; return its command."""
+    starter = place / "rawe-setpriv"
+    shutil.copy(shutil.which("setpriv"), starter)
+    give_capability(starter)
+    return (starter, *RAISE)
+
+
+def write_agent(place, *command):
+    """Write the program that mpirun calls instead of ssh, so that `command`, such as setpriv, runs
+    the daemons and ranks; return the variables that name it."""
+    agent = place / "agent"
+    agent.write_text(
+        f'#!/bin/sh\nhost=$1\nshift\nexec "$RAWE_LAB_DIR/enter-host" "rawe-$host" "$host" '
+        f'"$RAWE_LAB_DIR/hosts" {" ".join(map(str, command))} sh -c "$*"\n',
+        encoding="utf-8",
+    )
+    agent.chmod(0o755)
+    return {name: str(agent) for name in ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent")}
+
+
 def build_helper(directory, *more):
     """Build rawe-socket-helper with its access list, `helper.conf`, in this directory."""
     program = directory / "rawe-socket-helper"

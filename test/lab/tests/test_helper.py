@@ -30,6 +30,7 @@ from conftest import (
     until_told,
     variables,
     wait_until,
+    write_agent,
 )
 from test_many_ranks import SOCKETS_A_RANK, SurvivingJob
 
@@ -70,15 +71,7 @@ def by_helper(place):
 def run_between_hosts(lab, place, *words):
     """Run a program as the user on all hosts but the first; it succeeds without a help message."""
     # mpirun runs as root on the first host, daemons and ranks on the others as the user.
-    agent = place / "agent"
-    agent.write_text(
-        f'#!/bin/sh\nhost=$1\nshift\nexec "$RAWE_LAB_DIR/enter-host" "rawe-$host" "$host" '
-        f'"$RAWE_LAB_DIR/hosts" {" ".join(USER)} sh -c "$*"\n',
-        encoding="utf-8",
-    )
-    agent.chmod(0o755)
-    agents = ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent")
-    settings = variables(place, **{name: str(agent) for name in agents}, **by_helper(place))
+    settings = variables(place, **write_agent(place, *USER), **by_helper(place))
     options = {"build": place, "variables": settings, "timeout": 2 * HANG_SECONDS}
     result = run_job(lab, len(lab.hosts) - 1, "--nolocal", *words, **options)
     assert help_messages(result) == [], show(result)

@@ -2,7 +2,6 @@
 """Jobs with CAP_NET_RAW only: as described in doc/security.md, and as in containers."""
 
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -10,12 +9,13 @@ import pytest
 from conftest import (
     ETHERTYPE,
     NOBODY,
+    RAISE,
     RAWE,
     USER,
     assert_success,
-    give_capability,
     help_messages,
     public_place,
+    put_starter,
     run_as_user,
     run_job,
     show,
@@ -25,7 +25,6 @@ from conftest import (
 
 from rawelab import command
 
-RAISE = ("--inh-caps", "+net_raw", "--ambient-caps", "+net_raw")
 SECURITY = Path(__file__).resolve().parents[3] / "doc/security.md"
 
 
@@ -33,9 +32,7 @@ SECURITY = Path(__file__).resolve().parents[3] / "doc/security.md"
 def place(build, verify):
     """A directory that every user can read, with the starter program of the document."""
     with public_place(build, verify) as directory:
-        starter = directory / "rawe-setpriv"
-        shutil.copy(shutil.which("setpriv"), starter)
-        give_capability(starter)
+        put_starter(directory)
         yield directory
 
 
