@@ -33,7 +33,8 @@ FUZZ_SECONDS_BRIEF = 5
 FUZZ_SECONDS_LONG = 1800
 # The simulators with fewer seeds, and without planted faults, which need no sanitizer.
 BRIEF = {"RAWE_SIM_SEEDS": "2000", "RAWE_SIM_PLANTED": "0"}
-OPTIONAL = ("threads", "mutants", "bench", "distros", "vm", "deb", "containers")  # only on request
+# Only on request.
+OPTIONAL = ("threads", "mutants", "bench", "distros", "vm", "deb", "containers", "launchers")
 FOR_OTHER_OMPI = ("unit", "sim", "lab")  # parts that depend on Open MPI or the compiler
 RELEASES = {"5.0": "trixie", "6.0": "sid"}  # of Debian, by the Open MPI in it
 BENCH = ROOT / "bench"
@@ -371,6 +372,12 @@ def run_containers(part, options):
         run_pytest(part, options, "deb", ["--containers"])
 
 
+def run_launchers(part, options):
+    """Jobs that Slurm starts, and ranks in rootless containers: the recipes of doc/cluster."""
+    if is_root(part) and has_packages(part, "launchers"):
+        run_pytest(part, options, "lab", ["--launchers"])
+
+
 def generate():
     """Run autogen.pl if its output is missing or outdated; return its exit status."""
     made = [ROOT / "configure", *ROOT.glob("**/Makefile.in")]
@@ -426,11 +433,12 @@ def parse():
         "tests, and a quick form of each benchmark; distros, builds with older C libraries and "
         "from the tarball, three minutes; vm, mpirun over virtual machines with real "
         "drivers, half an hour; deb, the packages for Debian 12 and 13, on clean systems, ten "
-        "minutes; containers, jobs over Podman containers. --ompi builds into build/ompi-VERSION.",
+        "minutes; containers, jobs over Podman containers; launchers, jobs that Slurm starts, and "
+        "ranks in rootless Podman containers, two minutes. --ompi builds into build/ompi-VERSION.",
     )
     parser.add_argument("parts", nargs="*", metavar="|".join((*ALL, "all", *OPTIONAL)))
     parser.add_argument("--long", action="store_true", help="also long tests: hours")
-    text = "lab, vm, deb and containers tests that match, as pytest -k"
+    text = "lab, vm, deb, containers and launchers tests that match, as pytest -k"
     parser.add_argument("-k", metavar="EXPR", help=text)
     text = "how many mutants are drawn (default: %(default)s)"
     parser.add_argument("--mutants", type=int, default=300, metavar="N", help=text)

@@ -43,6 +43,7 @@ def pytest_addoption(parser):
     parser.addoption("--instrumented", help="build directory of a component with a sanitizer")
     parser.addoption("--long", action="store_true", help="also long tests")
     parser.addoption("--brief", action="store_true", help="no thorough tests")
+    parser.addoption("--launchers", action="store_true", help="the tests of launchers, no others")
 
 
 def pytest_configure(config):
@@ -51,17 +52,21 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "long: runs only with --long")
     config.addinivalue_line("markers", "thorough: does not run with --brief")
     config.addinivalue_line("markers", "instrumented: runs with --instrumented, nothing else does")
+    config.addinivalue_line("markers", "launchers: runs with --launchers, nothing else does")
 
 
 def pytest_collection_modifyitems(config, items):
     """Deselect tests that were not requested, instead of counting them as skipped."""
-    instrumented = config.getoption("--instrumented") is not None
+    others = ("instrumented", "launchers")
 
     def is_wanted(item):
         return (
             (config.getoption("--long") or not item.get_closest_marker("long"))
             and not (config.getoption("--brief") and item.get_closest_marker("thorough"))
-            and instrumented == (item.get_closest_marker("instrumented") is not None)
+            and all(
+                bool(config.getoption(name)) == (item.get_closest_marker(name) is not None)
+                for name in others
+            )
         )
 
     config.hook.pytest_deselected(items=[item for item in items if not is_wanted(item)])
