@@ -319,6 +319,21 @@ TEST(pending__agrees_with_poll)
     assert_int_equal(poll(&readable, 1, 0), 0);
 }
 
+/** Foreign datagrams take no room, and wake no thread. */
+TEST(open__the_kernel_drops_what_lacks_the_key)
+{
+    const uint32_t key = peer.config.key;
+    struct pollfd readable[] = {{.fd = peer.link->fd, .events = POLLIN},
+                                {.fd = peer.responder->fd, .events = POLLIN}};
+
+    assert_int_equal(send_one(RAWE_FRAME_DATA, peer.config.port, key + 1), 1);
+    assert_int_equal(send_one(RAWE_FRAME_PROBE, peer.config.port, key + 1), 1);
+    assert_int_equal(send_one(RAWE_FRAME_PING, peer.config.ping_port, key + 1), 1);
+    assert_int_equal(poll(readable, 2, 0), 0);
+    assert_int_equal(send_one(RAWE_FRAME_PROBE, peer.config.port, key), 1);
+    assert_int_equal(poll(readable, 2, 0), 2);
+}
+
 TEST(open__a_port_in_use_is_refused)
 {
     struct rawe_port_config config = us.config;

@@ -3,6 +3,7 @@
 #include "rawe_udp.h"
 
 #include <errno.h>
+#include <linux/filter.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -44,6 +45,32 @@ static uint16_t port_number(const struct rawe_port_config *config)
     return config->use == RAWE_PORT_RESPONDER ? config->ping_port : config->port;
 }
 
+/**
+ * Let the kernel drop datagrams without our key, so that foreign ones neither use up the buffer nor
+ * wake the responder's thread. Of datagrams that GRO has merged it checks the first, and without
+ * memory for the filter none: is_ours decides.
+ */
+static void attach_filter(int fd, const struct rawe_port_config *config)
+{
+    const uint32_t at = sizeof(struct udphdr); /* a filter sees the UDP header first */
+    const uint32_t other_key =
+        config->use == RAWE_PORT_RESPONDER ? config->ping_key : config->key; /* PROBE: the key */
+    struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, at),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RAWE_UDP_BATCH_MARKER, 2, 0),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at + RAWE_OFFSET_KEY),
+        BPF_JUMP(BPF_JMP | BPF_JA, 1, 0, 0),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at + RAWE_BATCH_OFFSET_KEY),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->key, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, other_key, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+    };
+    const struct sock_fprog filter = {.len = sizeof program / sizeof program[0], .filter = program};
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
+}
+
 /** Open a bound socket. Returns the descriptor, or -1 and the error. */
 static int open_socket(const struct rawe_port_config *config, struct rawe_port_error *error)
 {
@@ -68,6 +95,7 @@ static int open_socket(const struct rawe_port_config *config, struct rawe_port_e
         close(fd);
         return -1;
     }
+    attach_filter(fd, config);
     if (bind(fd, (const struct sockaddr *)&own, sizeof own) != 0) {
         (void)rawe_port_failed(error, "bind to a UDP port", errno);
         close(fd);
@@ -173,7 +201,7 @@ static bool receive_datagrams(const struct rawe_udp *udp, struct rawe_udp_receiv
             .msg_controllen = sizeof control,
         };
         got_bytes = recvmsg(udp->port.fd, &message, MSG_DONTWAIT);
-    } while ((got_bytes < 0 && errno == EINTR) || got_bytes == 0);
+    } while (got_bytes < 0 && errno == EINTR);
     if (got_bytes < 0) {
         return false;
     }

@@ -57,6 +57,12 @@ struct rawe_mac_text rawe_udp_text(const uint8_t mac[RAWE_MAC_BYTES]);
 /** Maximum number of datagrams that the kernel cuts from one (UDP_MAX_SEGMENTS before 6.10). */
 #define RAWE_UDP_SEGMENTS_MAX 64u
 
+/**
+ * First byte of a batch's datagram, which no frame has. It takes the place of the header's port,
+ * which the datagram has anyway: marker 8, 0 8, low half of the connection id 16.
+ */
+#define RAWE_UDP_BATCH_MARKER (RAWE_WIRE_VERSION << 4 | 0xF)
+
 /** What one system call received: a datagram, or several of the same length from one sender. */
 struct rawe_udp_received {
     struct rawe_udp_received *next;

@@ -11,12 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/**
- * First byte of a batch's datagram, which no frame has. It takes the place of the header's port,
- * which the datagram has anyway: marker 8, 0 8, low half of the connection id 16.
- */
-#define BATCH_MARKER (RAWE_WIRE_VERSION << 4 | 0xF)
-
 /** A bulk port. It sends through its link's socket, and the link receives batches itself. */
 struct bulk_port {
     struct rawe_port port; /**< first */
@@ -29,7 +23,7 @@ bool rawe_udp_is_batch(const struct rawe_udp *udp, const uint8_t *bytes, size_t 
 {
     uint8_t key[4];
 
-    if (len_bytes < RAWE_BATCH_HEADER_BYTES || bytes[0] != BATCH_MARKER ||
+    if (len_bytes < RAWE_BATCH_HEADER_BYTES || bytes[0] != RAWE_UDP_BATCH_MARKER ||
         udp->config.use != RAWE_PORT_EXPRESS) {
         return false;
     }
@@ -123,7 +117,7 @@ static void add_segment(struct outgoing *out, const struct rawe_frame *packet, u
         rawe_bytes_range(&packet->pieces[1], packet->piece_count - 1, at_bytes, len_bytes, parts);
 
     memcpy(head, batch, RAWE_BATCH_HEADER_BYTES);
-    head[0] = BATCH_MARKER;
+    head[0] = RAWE_UDP_BATCH_MARKER;
     head[1] = 0;
     memcpy(head + 2, batch, 2); /* low half of the connection id */
     rawe_put32(head + RAWE_BATCH_OFFSET_OFFSET, batch_offset(batch) + at_bytes);
