@@ -148,10 +148,12 @@ TEST_WITH(with_routes, rawe_route_from__needs_address_and_link)
 {
     static const uint8_t mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
     join_all();
-    assert_ptr_equal(rawe_route_from(&routes[2], route_engine(0), routes[0].mac), &routes[0]);
-    assert_ptr_equal(rawe_route_from(&routes[2], route_engine(0), mac), &routes[1]);
-    assert_ptr_equal(rawe_route_from(&routes[0], route_engine(1), routes[2].mac), &routes[2]);
-    assert_null(rawe_route_from(&routes[0], route_engine(1), mac));
+    assert_ptr_equal(rawe_route_from(&routes[2], route_engine(0), routes[0].mac, 0), &routes[0]);
+    assert_ptr_equal(rawe_route_from(&routes[2], route_engine(0), mac, 0), &routes[1]);
+    assert_ptr_equal(rawe_route_from(&routes[0], route_engine(1), routes[2].mac, 0), &routes[2]);
+    assert_null(rawe_route_from(&routes[0], route_engine(1), mac, 0));
+    assert_ptr_equal(rawe_route_from(&routes[2], route_engine(0), mac, routes[1].port), &routes[1]);
+    assert_null(rawe_route_from(&routes[2], route_engine(0), mac, routes[1].port + 1));
 }
 
 TEST_WITH(with_routes, rawe_route_best__is_home_or_the_next_that_is_up)

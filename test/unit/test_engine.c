@@ -273,6 +273,22 @@ TEST_WITH(unconnected, rawe_engine_receive__a_wrong_bit_in_what_names_the_connec
     }
 }
 
+/** Over UDP, a frame comes from the peer's port, too. */
+TEST_WITH(unconnected, rawe_engine_receive__source_port)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    struct rawe_engine *engine = &net.node[1].engine;
+    const uint16_t port = net.node[0].engine.config.port;
+    for (unsigned bit = 0; bit < 16; bit++) {
+        rawe_engine_sent_from(engine, port ^ (uint16_t)(1u << bit));
+        unit_hand_over(&net, good_frame());
+        assert_one_drop(&counters(1)->dropped_source);
+    }
+    rawe_engine_sent_from(engine, port);
+    unit_hand_over(&net, good_frame());
+    assert_int_equal(counters(1)->dropped_source, 0);
+}
+
 /** Hand node 1 a CONNECT whose source address differs by `mac_bits`. */
 static void receive_connect(const struct rawe_connect *connect, uint8_t flags, uint32_t to_id,
                             size_t payload_bytes, uint8_t mac_bits)
@@ -329,7 +345,7 @@ TEST(rawe_engine_receive__connect_requests_that_do_not_fit)
     assert_one_drop(&counters(1)->dropped_source);
 }
 
-TEST_WITH(unconnected, rawe_engine_receive__no_answer_to_a_group_address)
+TEST_WITH(unconnected, rawe_engine_receive__no_answer_to_a_group_address_or_another_port)
 {
     uint8_t identity[RAWE_CONNECT_BYTES]; /* of a connection that only the sender still has */
     const struct rawe_engine_config *sender = &net.node[0].engine.config;
@@ -342,6 +358,13 @@ TEST_WITH(unconnected, rawe_engine_receive__no_answer_to_a_group_address)
                    identity, sizeof(identity));
     frame->header.connection_id = 77u | 1u << 20; /* no such connection */
     unit_frame_encode(frame);
+    unit_receive(&net, frame);
+    assert_int_equal(net_queue_count(&net.queue), 1);
+    net_queue_clear(&net.queue);
+    rawe_engine_sent_from(&net.node[1].engine, sender->port + 1);
+    unit_receive(&net, frame);
+    assert_int_equal(net_queue_count(&net.queue), 0);
+    rawe_engine_sent_from(&net.node[1].engine, sender->port);
     unit_receive(&net, frame);
     assert_int_equal(net_queue_count(&net.queue), 1);
     net_queue_clear(&net.queue);

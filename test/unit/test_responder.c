@@ -31,6 +31,10 @@ static struct memory_port {
     uint8_t last_to[RAWE_MAC_BYTES], last_from[RAWE_MAC_BYTES];
 } memory = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/** The address that a frame names as its sender's, and the UDP port that sent it; 0: none. */
+static uint32_t named;
+static uint16_t source_port;
+
 static uint64_t token = 5; /**< token of arriving frames; set to that of each PING sent */
 
 static const uint8_t own_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
@@ -66,6 +70,7 @@ static unsigned memory_receive(struct rawe_port *port, unsigned budget,
     pthread_mutex_lock(&memory.lock);
     for (; received < budget && memory.waiting > 0; received++, memory.waiting--) {
         uint8_t *frame = memory.frames[memory.first++ % FRAMES];
+        receiver->arrived(context, 1, source_port);
         receiver->frame(context, frame, FRAME_BYTES);
     }
     if (memory.waiting > 0) {
@@ -134,8 +139,11 @@ static void tear_down(void)
 /** Append `count` frames of a type from an address. The caller holds the lock. */
 static void append(const uint8_t mac[RAWE_MAC_BYTES], uint8_t type, unsigned count)
 {
-    const struct rawe_header header = {
-        .type = type, .port = OWN_PORT, .key = OWN_KEY, .payload_bytes = RAWE_PING_BYTES};
+    const struct rawe_header header = {.type = type,
+                                       .port = OWN_PORT,
+                                       .key = OWN_KEY,
+                                       .connection_id = named,
+                                       .payload_bytes = RAWE_PING_BYTES};
     const struct rawe_ping ping = {.key = PEER_KEY, .port = PEER_PORT, .token = token};
 
     for (unsigned i = 0; i < count; i++) {
@@ -172,7 +180,8 @@ static void await_handled(uint64_t frames)
 {
     for (unsigned i = 0; i < 20000; i++) {
         const struct rawe_responder_counters now = counters();
-        if (now.pings_answered + now.probes_seen + now.pongs_unknown + now.pongs_matched ==
+        if (now.pings_answered + now.probes_seen + now.pongs_unknown + now.pongs_matched +
+                now.frames_invalid ==
             frames) {
             pthread_mutex_lock(&memory.lock); /* the record of sent frames is now complete */
             pthread_mutex_unlock(&memory.lock);
@@ -194,6 +203,46 @@ TEST(rawe_responder__answers_a_ping_to_its_sender)
     assert_int_equal(memory.last.key, PEER_KEY);
     assert_int_equal(memory.last.port, PEER_PORT);
     assert_memory_equal(memory.last_to, peer_mac, RAWE_MAC_BYTES);
+}
+
+/** Over UDP an answer goes to the port that asked, and no address may be translated. */
+TEST(rawe_responder__answers_only_at_the_source)
+{
+    const struct rawe_ping_address to = {.mac = {2}, .port = PEER_PORT, .key = PEER_KEY};
+    static const struct {
+        const char *name;
+        uint8_t type;
+        uint32_t named;
+        uint16_t source_port;
+        bool taken;
+    } cases[] = {
+        {"raw frame", RAWE_FRAME_PING, 0, 0, true},
+        {"its port", RAWE_FRAME_PING, 0, PEER_PORT, true},
+        {"another port", RAWE_FRAME_PING, 0, PEER_PORT + 1, false},
+        {"its address", RAWE_FRAME_PING, 0x00000002, PEER_PORT, true},
+        {"another address", RAWE_FRAME_PING, 0x00000003, PEER_PORT, false},
+        {"answer from its port", RAWE_FRAME_PONG, 0, PEER_PORT, true},
+        {"answer from another port", RAWE_FRAME_PONG, 0, PEER_PORT + 1, false},
+        {"answer from its address", RAWE_FRAME_PONG, 0x00000002, PEER_PORT, true},
+        {"answer from another address", RAWE_FRAME_PONG, 0x00000003, PEER_PORT, false},
+    };
+    struct rawe_watch *watch = rawe_responder_watch(responder, &to);
+
+    rawe_responder_ping(responder, watch);
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct rawe_responder_counters before = counters();
+        unit_case(cases[i].name);
+        named = cases[i].named;
+        source_port = cases[i].source_port;
+        arrive(cases[i].type, 1);
+        await_handled(i + 1);
+        const struct rawe_responder_counters after = counters();
+        assert_int_equal(after.pings_answered + after.pongs_matched -
+                             (before.pings_answered + before.pongs_matched),
+                         cases[i].taken);
+    }
+    named = source_port = 0;
+    rawe_responder_unwatch(responder, watch);
 }
 
 TEST(rawe_responder__more_pings_than_a_second_allows_wait)

@@ -294,14 +294,20 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     if (OPAL_SUCCESS != mca_btl_rawe_params_check()) {
         return NULL;
     }
-    uint64_t seed;
-    if (sizeof(seed) != getrandom(&seed, sizeof(seed), 0)) {
+    struct {
+        uint64_t seed, generation;
+    } drawn;
+    if (sizeof(drawn) != getrandom(&drawn, sizeof(drawn), 0)) {
         MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, "getting random numbers", strerror(errno),
                                    __func__);
         return NULL;
     }
     mca_btl_rawe_compat_stay_loaded();
-    rawe_handle_table_init(&mca_btl_rawe_state.handles, seed);
+    rawe_handle_table_init(&mca_btl_rawe_state.handles, drawn.seed);
+    if (0 == mca_btl_rawe_state.connections.generation) {
+        /* Make connection ids hard to guess. Their generations have 12 bits. */
+        mca_btl_rawe_state.connections.generation = drawn.generation & 0xFFF;
+    }
     mca_btl_rawe_routes_init();
     struct rawe_port_error error;
     if (0 != rawe_service_start(&mca_btl_rawe_state.service, &error)) {

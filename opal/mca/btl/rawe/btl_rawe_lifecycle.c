@@ -150,7 +150,9 @@ static struct rawe_port_config port_config(const mca_btl_rawe_module_t *module,
         .priority = (uint8_t)mca_btl_rawe_params.socket_priority,
         .helper = mca_btl_rawe_params.helper,
     };
-    memcpy(config.address, module->address.mac, RAWE_MAC_BYTES);
+    if (module->address.udp) {
+        memcpy(config.address, module->address.mac, RAWE_MAC_BYTES);
+    }
     return config;
 }
 

@@ -28,9 +28,10 @@ static void deliver_earlier(struct rawe_engine *engine)
     }
 }
 
-static void note_arrival(void *context, uint64_t arrived_ns)
+static void note_arrival(void *context, uint64_t arrived_ns, uint16_t source_port)
 {
     rawe_engine_arriving(context, arrived_ns);
+    rawe_engine_sent_from(context, source_port);
 }
 
 /** Pass a frame from the ring to the engine. */

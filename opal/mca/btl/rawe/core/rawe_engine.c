@@ -182,6 +182,19 @@ void rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batch
     rawe_credit_use_bulk(&engine->pull.credit, batches->receive_frames);
 }
 
+/** Return true if what is being received may have been sent from this port. */
+static inline bool is_from_port(const struct rawe_engine *engine, uint16_t port)
+{
+    return engine->source_port == 0 || engine->source_port == port;
+}
+
+/** Find the route over which what is being received arrived; NULL: none. */
+static struct rawe_route *route_from(const struct rawe_engine *engine, struct rawe_route *preferred,
+                                     const uint8_t *source_mac)
+{
+    return rawe_route_from(preferred, engine, source_mac, engine->source_port);
+}
+
 /**
  * Find the route of a CONNECT or PROBE. The peer may have found a route unknown to us, or its
  * interface may have a new address. `from` is NULL if the frame does not identify its sender.
@@ -190,10 +203,10 @@ static struct rawe_route *route_asked(const struct rawe_engine *engine,
                                       const struct rawe_conn *conn, const struct rawe_connect *from,
                                       const uint8_t *source_mac)
 {
-    struct rawe_route *route = rawe_route_from(conn->path.preferred, engine, source_mac);
+    struct rawe_route *route = route_from(engine, conn->path.preferred, source_mac);
     if (route == NULL && from != NULL && engine->callbacks.unknown_source != NULL) {
         engine->callbacks.unknown_source(engine->context, conn, from, source_mac);
-        route = rawe_route_from(conn->path.preferred, engine, source_mac);
+        route = route_from(engine, conn->path.preferred, source_mac);
     }
     return route;
 }
@@ -222,7 +235,8 @@ static inline bool is_predicted(const struct rawe_engine *engine, const struct r
                                 const uint8_t *source_mac)
 {
     return __builtin_expect(conn->path.predicted == engine, 1) &&
-           memcmp(conn->path.eth_header, source_mac, RAWE_MAC_BYTES) == 0;
+           memcmp(conn->path.eth_header, source_mac, RAWE_MAC_BYTES) == 0 &&
+           is_from_port(engine, conn->path.peer_port);
 }
 
 /** Return true if a connection with these routes leads to the peer `from` at that address. */
@@ -230,8 +244,9 @@ static bool leads_to(struct rawe_route *preferred, const struct rawe_route *used
                      const struct rawe_engine *engine, const struct rawe_connect *from,
                      const uint8_t *source_mac)
 {
-    const struct rawe_route *route = rawe_route_from(preferred, engine, source_mac);
-    if (route == NULL && memcmp(used->mac, source_mac, RAWE_MAC_BYTES) == 0) {
+    const struct rawe_route *route = route_from(engine, preferred, source_mac);
+    if (route == NULL && memcmp(used->mac, source_mac, RAWE_MAC_BYTES) == 0 &&
+        is_from_port(engine, used->port)) {
         route = used;
     }
     return route != NULL && route->key == from->key && route->port == from->port;
@@ -257,10 +272,13 @@ __attribute__((cold)) static void answer_closed(struct rawe_engine *engine,
                                                 const uint8_t *source_mac, const uint8_t *payload)
 {
     struct rawe_connect from;
-    /* A group address is never a sender; an answer to one would reach all hosts. */
+    /*
+     * A group address is never a sender; an answer to one would reach all hosts. Answer only at the
+     * port that asked.
+     */
     if ((source_mac[0] & 1) != 0 ||
         rawe_connect_decode(&from, payload, question->payload_bytes) != RAWE_DECODE_OK ||
-        is_connected(engine, &from, source_mac)) {
+        !is_from_port(engine, from.port) || is_connected(engine, &from, source_mac)) {
         return;
     }
     uint8_t buffer[RAWE_PAYLOAD_OFFSET + RAWE_CHECKSUM_BYTES];
@@ -449,7 +467,7 @@ uint8_t *rawe_engine_place(struct rawe_engine *engine, const uint8_t *source_mac
         return NULL;
     }
     return is_predicted(engine, conn, source_mac) ||
-                   rawe_route_from(conn->path.preferred, engine, source_mac) != NULL
+                   route_from(engine, conn->path.preferred, source_mac) != NULL
                ? rawe_conn_place(conn, &batch)
                : NULL;
 }

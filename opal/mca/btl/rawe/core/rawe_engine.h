@@ -40,6 +40,12 @@ static inline void rawe_engine_arriving(struct rawe_engine *engine, uint64_t arr
     engine->arrived_ns = arrived_ns;
 }
 
+/** Set the port that sent the next received frame; 0: the link's frames have no such port. */
+static inline void rawe_engine_sent_from(struct rawe_engine *engine, uint16_t source_port)
+{
+    engine->source_port = source_port;
+}
+
 /**
  * Return where to receive the data of a packet with frames of a batch; NULL: anywhere. `head` is
  * its batch header, followed by `data_bytes` of data. The packet is untrusted, but whatever it

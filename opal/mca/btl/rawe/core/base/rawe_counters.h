@@ -55,7 +55,7 @@
     X(dropped_checksum,     "frames dropped: damaged on the way, as their CRC32C says")            \
     X(dropped_key,          "frames dropped: not our port or session key")                       \
     X(dropped_connection,   "frames dropped: no such connection, or an earlier incarnation")     \
-    X(dropped_source,       "frames dropped: source address is not the peer's")                  \
+    X(dropped_source,       "frames dropped: source address or UDP port is not the peer's")      \
     X(dropped_ack,          "frames dropped: acknowledge what was never sent")                   \
     X(dropped_handle,       "PUT frames refused: unknown handle, wrong key or out of bounds")    \
     X(dropped_fragment,     "fragments refused: contradict earlier ones or the size limit")      \

@@ -146,7 +146,7 @@ struct rawe_header {
     uint8_t flags;          /**< RAWE_FLAG_* */
     uint16_t port;          /**< receiver's port; PING, PONG: its responder's */
     uint32_t key;           /**< receiver's session key; PING, PONG: its responder's key */
-    uint32_t connection_id; /**< receiver's id of the connection; 0: none yet */
+    uint32_t connection_id; /**< receiver's id of the connection; 0: none yet; PING: rawe_ping */
     uint32_t sequence;
     uint32_t acknowledgement;
     uint16_t payload_bytes;
@@ -494,7 +494,8 @@ enum rawe_decode_result rawe_connect_decode(struct rawe_connect *connect, const 
  * PING payload. The rest of the frame, up to the length under test, is zero. PONG returns it
  * unchanged and with the same length, so that one exchange tests a size in both directions. A PING
  * to an address that no switch has learned is flooded. So responders have their own ports and keys,
- * and no PING or PONG contains a session key.
+ * and no PING or PONG contains a session key. Over UDP the header's connection id is the sender's
+ * IPv4 address (0: not given), so that the receiver notices NAT.
  *
  *  0 | responder's key to answer to 32 | responder's port 16 | 0 16 |
  *  8 | token 64 (meaningful to the sender only) |

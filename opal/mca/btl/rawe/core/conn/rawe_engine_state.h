@@ -137,12 +137,13 @@ struct rawe_batches {
 /** State of an engine, shared by its connections. What every message needs comes first. */
 struct rawe_engine {
     struct rawe_output output;
-    uint64_t now_ns;     /**< newest time passed in */
-    uint64_t arrived_ns; /**< arrival of what is being received, by arrival_clock_ns; 0: unset */
-    bool link_full;      /**< `output` has refused a frame since the last flush began */
-    bool batches_full;   /**< `batches.output` has refused a packet since then */
-    bool finalizing;     /**< see rawe_engine_finalizing */
-    bool no_carrier;     /**< our interface has no carrier: rawe_failover.h */
+    uint64_t now_ns;      /**< newest time passed in */
+    uint64_t arrived_ns;  /**< arrival of what is being received, by arrival_clock_ns; 0: unset */
+    uint16_t source_port; /**< port that sent what is being received; 0: the link has none */
+    bool link_full;       /**< `output` has refused a frame since the last flush began */
+    bool batches_full;    /**< `batches.output` has refused a packet since then */
+    bool finalizing;      /**< see rawe_engine_finalizing */
+    bool no_carrier;      /**< our interface has no carrier: rawe_failover.h */
     struct rawe_deferral *deferral; /**< the process's, or our own */
     struct rawe_conn_table *table;  /**< the process's, or our own */
     /** Connections with an acknowledgement or frames to send, oldest first. */

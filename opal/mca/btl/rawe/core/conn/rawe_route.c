@@ -52,11 +52,12 @@ void rawe_route_remove(struct rawe_route *route)
 }
 
 struct rawe_route *rawe_route_from(struct rawe_route *preferred, const struct rawe_engine *engine,
-                                   const uint8_t source_mac[RAWE_MAC_BYTES])
+                                   const uint8_t source_mac[RAWE_MAC_BYTES], uint16_t source_port)
 {
     struct rawe_route *route = preferred;
     while (route != NULL &&
-           (route->engine != engine || memcmp(route->mac, source_mac, RAWE_MAC_BYTES) != 0)) {
+           (route->engine != engine || memcmp(route->mac, source_mac, RAWE_MAC_BYTES) != 0 ||
+            (source_port != 0 && route->port != source_port))) {
         route = rawe_route_after(route, preferred);
     }
     return route;

@@ -58,9 +58,12 @@ static inline struct rawe_route *rawe_route_after(const struct rawe_route *route
     return next != first ? next : NULL;
 }
 
-/** Find the route over which a frame from this address reached an engine's link; NULL: none. */
+/**
+ * Find the route over which a frame from this address, and port (0: any), reached an engine's link;
+ * NULL: none.
+ */
 struct rawe_route *rawe_route_from(struct rawe_route *preferred, const struct rawe_engine *engine,
-                                   const uint8_t source_mac[RAWE_MAC_BYTES]);
+                                   const uint8_t source_mac[RAWE_MAC_BYTES], uint16_t source_port);
 
 /** Count one connection more, or fewer, that prefers this route and has a finalizing peer. */
 static inline void rawe_route_note_finalizing(struct rawe_route *preferred, bool finalizing)

@@ -577,7 +577,7 @@ static unsigned packet_receive(struct rawe_port *port, unsigned budget,
             continue;
         }
         if (receiver->arrived != NULL) {
-            receiver->arrived(context, (uint64_t)slot->tp_sec * 1000000000u + slot->tp_nsec);
+            receiver->arrived(context, (uint64_t)slot->tp_sec * 1000000000u + slot->tp_nsec, 0);
         }
         if (bulk) {
             frames += receive_slot(from, slot, receiver, context);

@@ -116,7 +116,7 @@ struct rawe_port_counters {
     uint64_t frames_received;
     uint64_t send_full;   /**< no room in the kernel (ENOBUFS, EAGAIN): retried later */
     uint64_t send_errors; /**< frames that the kernel refused permanently: counted as lost */
-    uint64_t ring_drops;  /**< dropped by the kernel for lack of room; UDP: or damaged */
+    uint64_t ring_drops;  /**< dropped by the kernel for lack of room; UDP: or damaged, foreign */
     uint64_t damaged;     /**< batch packets dropped because truncated, or corrupted in transit */
 };
 
@@ -130,8 +130,11 @@ struct rawe_port_receiver {
     /** Bulk ports: called for a packet, whose data may be where `place` said, or elsewhere. */
     void (*packet)(void *context, const uint8_t *source_mac, const uint8_t *head, size_t head_bytes,
                    const uint8_t *data, size_t data_bytes);
-    /** Called with the next frame's or packet's arrival time (CLOCK_REALTIME). May be NULL. */
-    void (*arrived)(void *context, uint64_t arrived_ns);
+    /**
+     * Called with the next frame's or packet's arrival time (CLOCK_REALTIME), and the UDP port that
+     * sent it (0: a raw frame). May be NULL.
+     */
+    void (*arrived)(void *context, uint64_t arrived_ns, uint16_t source_port);
 };
 
 /** First member of each kind's own struct. */

@@ -87,7 +87,9 @@ struct rawe_responder {
     uint16_t ethertype;
     uint16_t port; /**< our own, where answers go; not the session's */
     uint32_t key;
-    uint8_t *zeros;                          /**< padding of PING frames */
+    uint32_t named;       /**< our IPv4 address, which PINGs and PONGs over UDP contain; 0: none */
+    uint16_t source_port; /**< the thread's: UDP port of the frame being received; 0: none */
+    uint8_t *zeros;       /**< padding of PING frames */
     struct rawe_responder_counters counters; /**< atomic, written by the thread */
 };
 
@@ -174,6 +176,7 @@ static bool match_answer(struct rawe_responder *responder, const uint8_t source[
     if (ping != NULL) {
         /* An answer longer than every PING is forged. */
         matched = ping->token == token &&
+                  (responder->source_port == 0 || responder->source_port == ping->to.port) &&
                   pong->payload_bytes <= __atomic_load_n(&ping->asked_bytes, __ATOMIC_RELAXED);
         if (matched) {
             const uint64_t now = rawe_port_clock_ns();
@@ -243,6 +246,7 @@ static void send_ping(struct rawe_responder *responder, struct rawe_watch *under
         .type = RAWE_FRAME_PING,
         .port = under_way->to.port,
         .key = under_way->to.key,
+        .connection_id = responder->named,
         .payload_bytes = (uint16_t)payload_bytes,
     };
     const struct rawe_ping ping = {
@@ -274,6 +278,7 @@ static void answer_ping(struct rawe_responder *responder, const struct waiting_p
         .flags = duty->serviced != NULL && duty->serviced(duty->context) ? RAWE_FLAG_SERVICED : 0,
         .port = ping->ping.port,
         .key = ping->ping.key,
+        .connection_id = responder->named,
         .payload_bytes = ping->payload_bytes,
     };
     uint8_t head[RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES];
@@ -309,6 +314,31 @@ static void take_ping(struct rawe_responder *responder, const uint8_t *frame,
     answer_pings(responder);
 }
 
+/** Return the last four bytes of an address: over UDP, the IPv4 address (0: 127.0.0.1). */
+static uint32_t address_number(const uint8_t mac[RAWE_MAC_BYTES])
+{
+    return (uint32_t)mac[2] << 24 | (uint32_t)mac[3] << 16 | (uint32_t)mac[4] << 8 | mac[5];
+}
+
+/**
+ * Return true if a PING or PONG arrived from the address that it names. Otherwise a router has
+ * translated the address (NAT): other frames would not be known as this peer's.
+ */
+static bool is_untranslated(const struct rawe_header *header, const uint8_t *frame)
+{
+    return header->connection_id == 0 ||
+           header->connection_id == address_number(frame + RAWE_MAC_BYTES);
+}
+
+/** rawe_port_receiver.arrived */
+static void note_source(void *context, uint64_t arrived_ns, uint16_t source_port)
+{
+    struct rawe_responder *responder = context;
+
+    (void)arrived_ns;
+    responder->source_port = source_port;
+}
+
 /** rawe_port_receiver.frame */
 static void handle_frame(void *context, uint8_t *frame, size_t len_bytes)
 {
@@ -329,7 +359,11 @@ static void handle_frame(void *context, uint8_t *frame, size_t len_bytes)
         rawe_header_decode(&header, frame + RAWE_ETH_HEADER_BYTES,
                            len_bytes - RAWE_ETH_HEADER_BYTES) != RAWE_DECODE_OK ||
         rawe_ping_decode(&ping, frame + RAWE_PAYLOAD_OFFSET, header.payload_bytes) !=
-            RAWE_DECODE_OK) {
+            RAWE_DECODE_OK ||
+        !is_untranslated(&header, frame) ||
+        /* An answer goes only to the port that asked. */
+        (header.type == RAWE_FRAME_PING && responder->source_port != 0 &&
+         responder->source_port != ping.port)) {
         count_shared(&responder->counters.frames_invalid);
         return;
     }
@@ -516,7 +550,8 @@ static uint64_t fill_bucket(uint64_t tokens, uint64_t gained)
 /** Handle received frames. Returns false if more PINGs are waiting than may be answered. */
 static bool drain_port(struct rawe_responder *responder)
 {
-    static const struct rawe_port_receiver receiver = {.frame = handle_frame};
+    static const struct rawe_port_receiver receiver = {.frame = handle_frame,
+                                                       .arrived = note_source};
     const uint64_t ns_per_frame = NS_PER_S / FRAMES_PER_S;
     const uint64_t gained = (rawe_port_clock_ns() - responder->refilled_ns) / ns_per_frame;
     unsigned received = 0;
@@ -588,6 +623,7 @@ int rawe_responder_start(struct rawe_responder **responder, struct rawe_port *wi
     r->ethertype = config->ethertype;
     r->port = config->ping_port;
     r->key = config->ping_key;
+    r->named = address_number(config->address);
     (void)pthread_mutex_init(&r->lock, NULL);
     (void)pthread_cond_init(&r->search_over, NULL);
     r->answers = r->reads = FRAMES_BUCKET;

@@ -37,7 +37,7 @@ struct rawe_responder_counters {
     uint64_t probes_seen;      /**< PROBE frames; the engine receives them, too */
     uint64_t pongs_matched;
     uint64_t pongs_unknown;  /**< answers that match no outstanding PING: late, or forged */
-    uint64_t frames_invalid; /**< accepted by the filter, but not by the decoder */
+    uint64_t frames_invalid; /**< accepted by the filter, but malformed, or from a wrong source */
     uint64_t pauses;         /**< times that the thread slept because of the rate limit */
 };
 

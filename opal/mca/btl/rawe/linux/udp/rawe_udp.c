@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "rawe_udp.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/sock_diag.h>
@@ -209,6 +210,7 @@ static bool receive_datagrams(const struct rawe_udp *udp, struct rawe_udp_receiv
     to->at_bytes = 0;
     to->arrived_ns = rawe_port_arrival_clock_ns();
     rawe_udp_mac(to->source, (const uint8_t *)&from.sin_addr);
+    to->source_port = ntohs(from.sin_port);
     for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c != NULL; c = CMSG_NXTHDR(&message, c)) {
         int segment_bytes;
         if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
@@ -283,7 +285,7 @@ static void hand_over_frame(const struct rawe_udp *udp, const struct rawe_udp_re
     memcpy(before, frame, sizeof before);
     rawe_eth_header_encode(frame, udp->config.address, from->source, udp->config.ethertype);
     if (receiver->arrived != NULL) {
-        receiver->arrived(context, from->arrived_ns);
+        receiver->arrived(context, from->arrived_ns, from->source_port);
     }
     receiver->frame(context, frame, RAWE_ETH_HEADER_BYTES + len_bytes);
     memcpy(frame, before, sizeof before);

@@ -72,6 +72,7 @@ struct rawe_udp_received {
     size_t at_bytes;      /**< where the next datagram begins */
     uint64_t arrived_ns;
     uint8_t source[RAWE_MAC_BYTES];
+    uint16_t source_port;
     uint8_t bytes[RAWE_ETH_HEADER_BYTES + RAWE_UDP_DATAGRAM_BYTES_MAX];
 };
 

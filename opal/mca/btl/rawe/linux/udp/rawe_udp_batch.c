@@ -76,7 +76,7 @@ unsigned rawe_udp_hand_over_packet(const struct rawe_udp *udp, const struct rawe
     memcpy(head, bytes + 2, 2); /* low half of the connection id */
     rawe_put16(head + RAWE_BATCH_OFFSET_PORT, udp->config.port);
     if (receiver->arrived != NULL) {
-        receiver->arrived(context, from->arrived_ns);
+        receiver->arrived(context, from->arrived_ns, from->source_port);
     }
     uint8_t *place =
         frames == 1 ? NULL : receiver->place(context, from->source, head, sizeof head, data_bytes);
