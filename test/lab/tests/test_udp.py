@@ -25,6 +25,7 @@ from conftest import (
     run_job,
     run_verify,
     show,
+    thorough,
     until_told,
     wait_until,
 )
@@ -233,6 +234,14 @@ def test_auto_chooses_for_each_pair(make_lab, verify, kinds, rights, used):
     assert interfaces_used(make_lab(hosts=1), *words, program) == on_lo
 
 
+def test_auto_needs_no_udp_where_raw_frames_pass(make_lab, verify):
+    lab = make_lab(hosts=2)
+    lab.run(1, ["nft", DROP_UDP], check=True)
+    words = [*AUTO, "--mca", "btl_rawe_connect_timeout_ms", 600000]
+    program = [verify, "--quick", "--scale", "0.1", "--only", "pt2pt"]
+    assert interfaces_used(lab, words, words, program) == {"eth0"}
+
+
 def test_auto_with_several_ranks_and_interfaces(make_lab, verify):
     lab = make_lab(hosts=2, nics=2)
     result = run_verify(lab, 4, *AUTO, *STATS, verify, *EFFORT)
@@ -300,14 +309,15 @@ def take_router_down(lab):
     return lambda: lab.at_switch("ip", "link", "set", bridge, "up")
 
 
+@pytest.mark.parametrize("seconds", [5, pytest.param(20, marks=pytest.mark.long)])
 @pytest.mark.parametrize("stop", [stop_forwarding, take_router_down])
-def test_a_router_that_stops_for_seconds_is_survived(make_lab, exchange, stop):
+def test_a_router_that_stops_for_seconds_is_survived(make_lab, exchange, stop, seconds):
     lab = make_lab(hosts=2, topology="routed")
     job = UntilJob(lab, exchange, *UDP)
     resume = stop(lab)
     time.sleep(0.1)
     before = lab.statistic(1, "rx_bytes")
-    time.sleep(5)
+    time.sleep(seconds)
     assert lab.statistic(1, "rx_bytes") == before, "the router still forwards"
     resume()
     wait_until(lambda: lab.statistic(1, "rx_bytes") > before + 3_000_000, "message that passes")
@@ -328,15 +338,72 @@ def test_ranks_without_network_rights_cross_a_router(make_lab, verify):
 SOON = ("--mca", "btl_rawe_connect_timeout_ms", "1000", "--mca", "btl_rawe_peer_timeout", "4")
 
 
-@pytest.mark.parametrize(
+def run_cut_off(lab, kind, btls, verify):
+    """Run a job between hosts that rawe cannot connect; return its result."""
+    kind = ["--mca", "btl_rawe_kind", kind]
+    words = ["-np", 2, "--mca", "btl", btls, *kind, *SOON, verify, "--quick", "--only", "pt2pt"]
+    return until_told(lambda: lab.mpirun(words, timeout=HANG_SECONDS, build=lab.build))
+
+
+with_and_without_tcp = pytest.mark.parametrize(
     "btls, check", [("rawe,self", assert_failure), ("rawe,tcp,self", assert_success)]
 )
+
+
+@with_and_without_tcp
 def test_raw_frames_do_not_cross_a_router(make_lab, verify, btls, check):
-    lab = make_lab(hosts=2, topology="routed")
-    words = ["-np", 2, "--mca", "btl", btls, *SOON, verify, "--quick", "--only", "pt2pt"]
-    result = until_told(lambda: lab.mpirun(words, timeout=HANG_SECONDS, build=lab.build))
+    result = run_cut_off(make_lab(hosts=2, topology="routed"), "packet", btls, verify)
     check(result)
     assert_one_message(result, "do not cross routers", "eth0", "udp")
+
+
+# What a host's firewall, and a router like that of a home, do to UDP. TCP passes.
+DROP_UDP = """
+table ip firewall {
+    chain incoming {
+        type filter hook input priority 0
+        iifname "eth0" udp dport 32768-60767 drop
+    }
+}
+"""
+REJECT_UDP = DROP_UDP.replace("drop", "reject")
+MASQUERADE = """
+table ip nat {
+    chain outgoing {
+        type nat hook postrouting priority 100
+        iifname "br0a" oifname "br0b" ip protocol udp masquerade
+    }
+}
+table ip firewall {
+    chain through {
+        type filter hook forward priority 0
+        iifname "br0b" ip protocol udp ct state new drop
+    }
+}
+"""
+
+
+@with_and_without_tcp
+@pytest.mark.parametrize(
+    "kind, topology, rules",
+    [
+        ("udp", "pair", DROP_UDP),
+        thorough("udp", "pair", REJECT_UDP),
+        ("auto", "routed", DROP_UDP),
+        ("udp", "routed", MASQUERADE),
+        thorough("auto", "routed", MASQUERADE),
+    ],
+    ids=["drop", "reject", "auto-drop", "masquerade", "auto-masquerade"],
+)
+def test_a_firewall_and_nat_are_named(make_lab, verify, kind, topology, rules, btls, check):
+    lab = make_lab(hosts=2, topology=topology)
+    if rules == MASQUERADE:
+        lab.at_switch("nft", rules)
+    else:
+        lab.run(1, ["nft", rules], check=True)
+    result = run_cut_off(lab, kind, btls, verify)
+    check(result)
+    assert_one_message(result, "UDP ports:  32768 to 60767", "btl_rawe_udp_port_min", "NAT")
 
 
 def test_auto_uses_udp_over_a_router(make_lab, verify):

@@ -320,6 +320,16 @@ TEST(mca_btl_rawe_add_procs__holds_up_no_other_thread)
     fake_ompi_assert_shown("peer_unreachable", "10000 ms");
 }
 
+TEST(mca_btl_rawe_add_procs__names_the_ports_that_a_firewall_has_to_let_pass)
+{
+    module.address.udp = theirs.addresses[0].udp = true;
+    mca_btl_rawe_params.udp_port_min = 40000;
+    mca_btl_rawe_params.udp_port_range = 1000;
+    add();
+    assert_int_equal(fake_ompi.shown, 1);
+    fake_ompi_assert_shown("peer_unreachable_udp", "40000 to 40999");
+}
+
 /** A silent host is waited for once, not once per process. */
 TEST(mca_btl_rawe_add_procs__waits_for_a_silent_host_once)
 {

@@ -332,6 +332,25 @@ static void enter_reached(struct search *search, opal_bitmap_t *reachable)
     }
 }
 
+static void report_unreachable(const struct search *search, const opal_proc_t *proc,
+                               const struct mca_btl_rawe_address *address)
+{
+    const struct mca_btl_rawe_params *params = &mca_btl_rawe_params;
+    const char *interface = search->module->interface.name;
+    const struct mca_btl_rawe_words peer = mca_btl_rawe_peer_text(proc);
+    const struct mca_btl_rawe_compat_hostname host = mca_btl_rawe_compat_hostname(proc);
+    const struct rawe_mac_text text = mca_btl_rawe_address_text(address);
+
+    if (address->udp) {
+        MCA_BTL_RAWE_HELP_IF_ASKED(peer_unreachable_udp, interface, peer.text, host.text, text.text,
+                                   search->timeout_ms, params->udp_port_min,
+                                   params->udp_port_min + params->udp_port_range - 1);
+    } else {
+        MCA_BTL_RAWE_HELP_IF_ASKED(peer_unreachable, interface, peer.text, host.text, text.text,
+                                   search->timeout_ms);
+    }
+}
+
 /** Count the paths to processes that were not reached; a later module's failure reports them. */
 static void count_unreachable(const struct search *search)
 {
@@ -346,10 +365,7 @@ static void count_unreachable(const struct search *search)
         }
         ++module->failures;
         if (!search->paths[i].process_known && last == module) {
-            MCA_BTL_RAWE_HELP_IF_ASKED(
-                peer_unreachable, module->interface.name, mca_btl_rawe_peer_text(proc).text,
-                mca_btl_rawe_compat_hostname(proc).text,
-                mca_btl_rawe_address_text(&candidate->address).text, search->timeout_ms);
+            report_unreachable(search, proc, &candidate->address);
         }
     }
 }
