@@ -21,6 +21,8 @@ LEAST_FRAMES = 20000
 HANG_SECONDS = 180  # a job usually needs a few
 # rawe's plain frames and its batches.
 EXPRESSION = ["ether", "proto", "0x88b5", "or", "src", "host", "255.255.255.255"]
+UDP_EXPRESSION = ["udp"]
+UDP = ("--mca", "btl_rawe_kind", "udp")
 RANKS = 2  # on the first two hosts; the third is the attacker
 HOSTS = 3
 
@@ -45,12 +47,13 @@ class Outcome:
         return {name: self.counter(name) for name in names if self.counter(name)}
 
 
-def _attack(lab, seconds, kind, way, file):
+def _attack(lab, seconds, kind, way, file, source):
     """Run the attacker on the third host; return its output."""
     words = ["--interface", "eth0", "--capture", file, "--seconds", seconds]
     words += ["--frames", LEAST_FRAMES]
     words += ["--kind", kind] if kind is not None else []
     words += ["--way", way] if way is not None else []
+    words += ["--source", source] if source is not None else []
     done = lab.run(2, [ATTACKER, *words], timeout=seconds + HANG_SECONDS)
     return done.stdout + done.stderr
 
@@ -69,27 +72,39 @@ def _await_frames(capture, process):
 
 
 def run(
-    lab, build, seconds, kind=None, way=None, file=None, timeout=None, btl="rawe,self", options=()
+    lab,
+    build,
+    seconds,
+    kind=None,
+    way=None,
+    file=None,
+    timeout=None,
+    btl="rawe,self",
+    options=(),
+    source=None,
 ):
     """Run the soak on a lab of three hosts for `seconds`.
 
     With a `file` for captured frames, the job is attacked for at least that time and with at least
     LEAST_FRAMES frames, of one kind or all kinds, wrong in one way or in all. The attack starts
     once enough frames of the job have been captured, and the job ends after the attack. `timeout`
-    counts from the end of the attack.
+    counts from the end of the attack. With a `source` ("peer", "own"), the job uses UDP, and the
+    hostile datagrams have that source address.
     """
+    options = [*options, *(UDP if source is not None else ())]
     arguments = ["-np", RANKS, "--mca", "btl", btl, "--mca", "btl_rawe_stats", "1", *options]
     arguments += [launch.program(build, launch.VERIFY), "--soak", seconds, "--interval", 1]
     if file is not None:
         end_file = Path(f"{file}.end")
         arguments += ["--until", end_file]
-        capture = lab.capture(1, file, EXPRESSION, count=CAPTURED_FRAMES)
+        expression = EXPRESSION if source is None else UDP_EXPRESSION
+        capture = lab.capture(1, file, expression, count=CAPTURED_FRAMES)
     process = launch.start(lab, arguments, build=build, **launch.PIPES)
     said = ""
     if file is not None:
         try:
             if _await_frames(capture, process):
-                said = _attack(lab, seconds, kind, way, file)
+                said = _attack(lab, seconds, kind, way, file, source)
         finally:
             capture.stop()
             end_file.touch()

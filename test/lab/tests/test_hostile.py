@@ -31,41 +31,49 @@ from rawelab import attack, launch, wiring
 
 JOB_SECONDS = 180
 # Counters that each kind of attack must increment. Frames without the key are dropped by the
-# kernel's filter, which does not count them.
-REJECTIONS = {
-    "random": [],
-    "replay": ["duplicates"],
-    "blind": [],
-    "forged": [
-        "dropped_outside",
-        "dropped_ack",
-        "dropped_type",
-        "dropped_connection",
-        "dropped_length",
-        "dropped_short",
-        "dropped_source",
-    ],
-}
+# kernel's filter, which does not count them. The UDP port drops short datagrams, and those of an
+# unknown type.
+REASONS = ["dropped_outside", "dropped_ack", "dropped_connection", "dropped_length"]
+FORGED = [*REASONS, "dropped_source"]
 
 
 @pytest.mark.parametrize("seconds", [3, pytest.param(60, marks=pytest.mark.long)])
-@pytest.mark.parametrize("kind", [thorough("random"), "replay", thorough("blind"), "forged"])
-def test_an_attacked_job_is_right_to_the_last_byte(make_lab, build, tmp_path, kind, seconds):
+@pytest.mark.parametrize(
+    "source, kind, rejections",  # source: of UDP datagrams; None: raw frames
+    [
+        thorough(None, "random", []),
+        (None, "replay", ["duplicates"]),
+        thorough(None, "blind", []),
+        (None, "forged", [*FORGED, "dropped_type", "dropped_short"]),
+        thorough("peer", "random", []),
+        thorough("peer", "replay", ["duplicates"]),
+        thorough("peer", "blind", []),
+        ("peer", "forged", FORGED),
+        thorough("own", "random", []),
+        ("own", "replay", ["dropped_source"]),
+        thorough("own", "blind", []),
+        thorough("own", "forged", ["dropped_source"]),
+    ],
+)
+def test_an_attacked_job_is_right_to_the_last_byte(
+    make_lab, build, tmp_path, source, kind, rejections, seconds
+):
     lab = make_lab(hosts=attack.HOSTS)
     lab.pin_addresses()
     file, timeout = tmp_path / "frames.pcap", JOB_SECONDS + seconds
-    outcome = attack.run(lab, build, seconds, kind=kind, file=file, timeout=timeout)
+    outcome = attack.run(lab, build, seconds, kind=kind, file=file, timeout=timeout, source=source)
     assert_success(outcome.result)
     assert "rawe-verify: OK" in outcome.result.output, show(outcome.result)
     assert outcome.sent.get(kind, 0) >= attack.LEAST_FRAMES, outcome.attack
     rejected = outcome.rejected()
-    for name in REJECTIONS[kind]:
+    for name in rejections:
         assert rejected.get(name, 0) > 0, f"{name} is 0: {rejected}\n{outcome.attack}"
 
 
-def test_a_quiet_job_rejects_nothing(make_lab, build):
+@pytest.mark.parametrize("source", [None, "peer"])
+def test_a_quiet_job_rejects_nothing(make_lab, build, source):
     lab = make_lab(hosts=attack.HOSTS)
-    outcome = attack.run(lab, build, 1, timeout=JOB_SECONDS)
+    outcome = attack.run(lab, build, 1, timeout=JOB_SECONDS, source=source)
     assert_success(outcome.result)
     assert set(outcome.rejected()) <= {"dropped_connection"}, outcome.rejected()
 
