@@ -161,13 +161,16 @@ def test_rawe_is_preferred_to_tcp_where_both_have_it(make_lab, exchange):
     assert lab.frames(0) >= 14 * rounds and lab.frames(1) >= 14 * rounds
 
 
-@pytest.mark.parametrize("descriptors", [22, 24, 26])
-def test_it_steps_aside_where_descriptors_are_few(make_lab, build, exchange, descriptors):
+@pytest.mark.parametrize(
+    "kind, descriptors", [("packet", 22), ("packet", 24), ("packet", 26), ("udp", 26)]
+)
+def test_it_steps_aside_where_descriptors_are_few(make_lab, build, exchange, kind, descriptors):
     """The descriptors suffice for tcp. Without tcp, the message names the limit."""
-    limited = ["sh", "-c", 'ulimit -n "$0" && exec "$@"', descriptors, exchange, "rounds", 20]
+    limit = ["sh", "-c", 'ulimit -n "$0" && exec "$@"', descriptors]
+    words = ["--mca", "btl_rawe_kind", kind, *limit, exchange, "rounds", 20]
     lab = make_lab(hosts=2)
-    run_job(lab, 2, *limited, btls=WITH_TCP)
-    result = lab.mpirun(["-np", 2, *RAWE, *limited], timeout=HANG_SECONDS, build=build)
+    run_job(lab, 2, *words, btls=WITH_TCP)
+    result = lab.mpirun(["-np", 2, *RAWE, *words], timeout=HANG_SECONDS, build=build)
     assert result.returncode != 0
     assert "RLIMIT_NOFILE" in "".join(help_messages(result)), show(result)
 

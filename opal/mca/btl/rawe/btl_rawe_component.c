@@ -266,7 +266,7 @@ static void open_modules(void)
 }
 
 /** Descriptors that Open MPI needs to load further components, and other BTLs. */
-#define DESCRIPTORS_LEFT 4u
+#define DESCRIPTORS_LEFT 5u
 
 /** Return true if DESCRIPTORS_LEFT are free. With fewer, no PML would load, without any message. */
 static bool has_descriptors(void)
