@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Shared parts of the lab's tests: options, labs, programs, assertions."""
 
+import os
 import re
 import shutil
 import signal
@@ -22,7 +23,10 @@ import rawelab  # noqa: E402  (the path has to be set first)
 from rawelab import launch  # noqa: E402
 
 ROOT = HERE.parents[2]
-ETHERTYPE = 0x88B5
+# Jobs use UDP if the environment says so. Tests with the mark `raw` do not run then.
+KIND = "OMPI_MCA_btl_rawe_kind"
+OVER_UDP = os.environ.get(KIND) == "udp"
+ETHERTYPE = 0x0800 if OVER_UDP else 0x88B5  # of rawe's frames
 RAWE = ("--mca", "btl", "rawe,self")
 STATS = ("--mca", "btl_rawe_stats", "1")
 # Groups of rawe-verify that fail in Open MPI with any BTL: 4.1 cannot spawn on several hosts ("PML
@@ -53,6 +57,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "thorough: does not run with --brief")
     config.addinivalue_line("markers", "instrumented: runs with --instrumented, nothing else does")
     config.addinivalue_line("markers", "launchers: runs with --launchers, nothing else does")
+    config.addinivalue_line("markers", f"raw: of raw frames alone; does not run with {KIND}=udp")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -63,6 +68,7 @@ def pytest_collection_modifyitems(config, items):
         return (
             (config.getoption("--long") or not item.get_closest_marker("long"))
             and not (config.getoption("--brief") and item.get_closest_marker("thorough"))
+            and not (OVER_UDP and item.get_closest_marker("raw"))
             and all(
                 bool(config.getoption(name)) == (item.get_closest_marker(name) is not None)
                 for name in others

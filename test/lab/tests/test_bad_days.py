@@ -72,6 +72,11 @@ TROUBLES = {
     "lost both ways": (deaf((0, 1), (1, 0)), LOST, ["eth0", "nft list ruleset"]),
     "lost one way": (deaf((1, 0)), LOST, ["eth0", "nft list ruleset"]),
 }
+# test_udp.py has firewalls that drop UDP.
+RAW_TROUBLES = ("lost both ways", "lost one way")
+EACH_TROUBLE = [
+    pytest.param(name, marks=pytest.mark.raw if name in RAW_TROUBLES else ()) for name in TROUBLES
+]
 
 
 def begin(lab, trouble):
@@ -93,7 +98,7 @@ def two_nics(make_lab):
     [(RAWE, assert_failure), thorough((*WITH_TCP, *TCP_NIC), assert_success)],
     ids=["rawe", "tcp"],
 )
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("trouble", EACH_TROUBLE)
 def test_trouble_at_start_is_told_once(make_lab, exchange, trouble, btls, check):
     lab = two_nics(make_lab)
     arguments, words = begin(lab, trouble)
@@ -102,6 +107,7 @@ def test_trouble_at_start_is_told_once(make_lab, exchange, trouble, btls, check)
     assert_one_message(result, f"{lab.name}-h", *words)
 
 
+@pytest.mark.raw
 @pytest.mark.parametrize(
     "btls, check", [(RAWE, assert_failure), (WITH_TCP, assert_success)], ids=["rawe", "tcp"]
 )
@@ -206,7 +212,7 @@ def test_without_cap_net_raw_nothing_is_said(make_lab, exchange, selection):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("trouble", EACH_TROUBLE)
 def test_of_trouble_at_start_nothing_is_said(make_lab, exchange, trouble):
     lab = two_nics(make_lab)
     arguments, _ = begin(lab, trouble)
@@ -221,6 +227,7 @@ def test_where_rawe_is_used_unasked_nothing_is_said(make_lab, exchange):
     assert_silent(result)
 
 
+@pytest.mark.raw
 def test_who_asks_hears_why_rawe_is_not_used(make_lab, exchange):
     lab = two_nics(make_lab)
     result = run_unasked(lab, *VERBOSE, exchange, *ROUNDS, prefix=NO_RAW_SOCKETS)
@@ -229,6 +236,7 @@ def test_who_asks_hears_why_rawe_is_not_used(make_lab, exchange):
     assert "CAP_NET_RAW" in result.errors and "doc/security.md" in result.errors, show(result)
 
 
+@pytest.mark.raw
 def test_who_asks_hears_what_rawe_uses(make_lab, exchange):
     lab = two_nics(make_lab)
     lab.link_down(0, nic=0)

@@ -184,6 +184,7 @@ def macvlan(lab, host, name="mv0", address=None):
     return json.loads(shown)[0]["address"]
 
 
+@pytest.mark.raw
 def test_lo_has_a_place_beside_many_interfaces(make_lab, pulled):
     """Ranks of one host use lo, so one of the 16 interfaces is left out."""
     lab = make_lab(hosts=1)
@@ -194,6 +195,7 @@ def test_lo_has_a_place_beside_many_interfaces(make_lab, pulled):
     assert "does not use mv15: there are too many interfaces" in result.errors, show(result)
 
 
+@pytest.mark.raw
 @pytest.mark.parametrize("ranks", [2, 6])
 def test_an_interface_that_is_deleted_and_created_again_is_used_again(make_lab, pulled, ranks):
     """The kernel assigns a new index, as after reloading a driver. With six ranks, the sockets were
@@ -209,6 +211,7 @@ def test_an_interface_that_is_deleted_and_created_again_is_used_again(make_lab, 
     job.end_well()
 
 
+@pytest.mark.raw
 @pytest.mark.parametrize("nics", [1, 2])
 @pytest.mark.parametrize("hosts", [(0,), (1,), (0, 1)], ids=["first", "second", "both"])
 def test_a_job_follows_an_address_that_changes(make_lab, pulled, hosts, nics):
