@@ -21,7 +21,8 @@ AC_DEFUN([RAWE_TRY_CFLAG], [
 # Sets RAWE_CFLAGS, for everything compiled here, and rawe_sanitizers.
 AC_DEFUN([RAWE_COMPILER_FLAGS], [
     AC_ARG_ENABLE([werror],
-                  [AS_HELP_STRING([--disable-werror], [do not treat warnings as errors])])
+                  [AS_HELP_STRING([--enable-werror],
+                                  [treat warnings as errors; default: in a git clone only])])
     AC_ARG_ENABLE([sanitizers],
                   [AS_HELP_STRING([--enable-sanitizers=LIST],
                                   [instrument core, unit tests and simulator with these
@@ -43,7 +44,9 @@ AC_DEFUN([RAWE_COMPILER_FLAGS], [
     RAWE_TRY_CFLAG([RAWE_CFLAGS], [-falign-functions=64])
     # Open MPI's lists compare and swap 16 bytes at a time; x86-64 needs to be told that it can.
     RAWE_TRY_CFLAG([RAWE_CFLAGS], [-mcx16])
-    AS_IF([test "$enable_werror" != no], [RAWE_CFLAGS="$RAWE_CFLAGS -Werror"])
+    # A warning of a compiler that was not tried must not stop a user's build.
+    AS_IF([test -z "$enable_werror" && test -e "$srcdir/.git"], [enable_werror=yes])
+    AS_IF([test "${enable_werror:-no}" != no], [RAWE_CFLAGS="$RAWE_CFLAGS -Werror"])
 
     rawe_sanitizers=
     AS_CASE([$enable_sanitizers],

@@ -27,7 +27,16 @@ AC_DEFUN([RAWE_OMPI_MISSING_HEADERS], [
                        RAWE_OMPI_CPPFLAGS="$RAWE_OMPI_CPPFLAGS $rawe_include"
                        RAWE_OMPI_LIBS="$RAWE_OMPI_LIBS $PMIX_LIBS"
                        CPPFLAGS="$CPPFLAGS $rawe_include"],
-                      [RAWE_OMPI_LIBS="$RAWE_OMPI_LIBS -lpmix"])
+                      [RAWE_OMPI_LIBS="$RAWE_OMPI_LIBS -lpmix"
+                       # Without pkg-config: the linker's name is a link to the library, near which the
+                       # headers are.
+                       rawe_file=`$CC -print-file-name=libpmix.so`
+                       rawe_file=`readlink -f "$rawe_file"`
+                       rawe_dir=`AS_DIRNAME(["$rawe_file"])`
+                       rawe_dir=`AS_DIRNAME(["$rawe_dir"])`/include
+                       AS_IF([test -f "$rawe_dir/pmix.h"],
+                             [RAWE_OMPI_CPPFLAGS="$RAWE_OMPI_CPPFLAGS -isystem $rawe_dir"
+                              CPPFLAGS="$CPPFLAGS -isystem $rawe_dir"])])
     AC_CHECK_HEADER([pmix.h], [],
                     [AC_MSG_ERROR([The header pmix.h of PMIx is missing. On Debian: apt-get install libpmix-dev. Elsewhere name its directories: PMIX_CFLAGS=-IDIR PMIX_LIBS='-LDIR -lpmix'])])
 ])
