@@ -14,7 +14,8 @@ from pathlib import Path
 from rawelab import download
 from rawelab.command import LabError
 
-SUITES = ("bookworm", "trixie")
+SUITES = ("bookworm", "trixie")  # packages are built for these
+SYSTEMS = ("bullseye", *SUITES)
 ENTER = Path(__file__).with_name("enter-chroot")
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -53,8 +54,8 @@ class Chroot:
     """An unchanged system of a suite; as a context manager it is removed."""
 
     def __init__(self, suite):
-        if suite not in SUITES:
-            raise PackError(f"suite {suite!r} is unknown; choose one of {', '.join(SUITES)}")
+        if suite not in SYSTEMS:
+            raise PackError(f"suite {suite!r} is unknown; choose one of {', '.join(SYSTEMS)}")
         if os.geteuid() != 0:
             raise PackError("a clean system of Debian's needs root (mount, chroot)")
         self.suite = suite
