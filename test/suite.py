@@ -34,7 +34,8 @@ FUZZ_SECONDS_LONG = 1800
 # The simulators with fewer seeds, and without planted faults, which need no sanitizer.
 BRIEF = {"RAWE_SIM_SEEDS": "2000", "RAWE_SIM_PLANTED": "0"}
 # Only on request.
-OPTIONAL = ("threads", "mutants", "bench", "distros", "vm", "deb", "containers", "launchers")
+OPTIONAL = ("threads", "mutants", "bench", "distros", "vm", "deb", "rpm")
+OPTIONAL += ("containers", "launchers")
 FOR_OTHER_OMPI = ("unit", "sim", "lab")  # parts that depend on Open MPI or the compiler
 RELEASES = {"5.0": "trixie", "6.0": "sid"}  # of Debian, by the Open MPI in it
 BENCH = ROOT / "bench"
@@ -369,6 +370,12 @@ def run_deb(part, options):
         run_pytest(part, options, "deb")
 
 
+def run_rpm(part, options):
+    """The RPM packages: built from the tarball, installed and removed on clean systems."""
+    if is_root(part) and has_packages(part, "deb"):
+        run_pytest(part, options, "deb", ["--rpm"])
+
+
 def run_containers(part, options):
     """Jobs over two Podman containers, made by the recipes of doc/cluster/containers.md."""
     if is_root(part) and has_packages(part, "deb", "containers"):
@@ -436,13 +443,13 @@ def parse():
         "tests, and a quick form of each benchmark; distros, builds with older C libraries, and "
         "from the tarball on minimal Debian 11 to 13, fifteen minutes; vm, mpirun over virtual "
         "machines with real drivers, half an hour; deb, the packages for Debian 12 and 13, on "
-        "clean systems, ten minutes; containers, jobs over Podman containers; launchers, jobs that "
-        "Slurm starts, and ranks in rootless Podman containers, two minutes. "
-        "--ompi builds into build/ompi-VERSION.",
+        "clean systems, ten minutes; rpm, the RPM packages, five minutes; containers, jobs over "
+        "Podman containers; launchers, jobs that Slurm starts, and ranks in rootless Podman "
+        "containers, two minutes. --ompi builds into build/ompi-VERSION.",
     )
     parser.add_argument("parts", nargs="*", metavar="|".join((*ALL, "all", *OPTIONAL)))
     parser.add_argument("--long", action="store_true", help="also long tests: hours")
-    text = "lab, vm, deb, containers and launchers tests that match, as pytest -k"
+    text = "lab, vm, deb, rpm, containers and launchers tests that match, as pytest -k"
     parser.add_argument("-k", metavar="EXPR", help=text)
     text = "how many mutants are drawn (default: %(default)s)"
     parser.add_argument("--mutants", type=int, default=300, metavar="N", help=text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shared parts of the tests of the Debian packages: the packages, and a system to install them."""
+"""Shared parts of the tests of the packages: the packages, and a system to install them."""
 
 import re
 import signal
@@ -15,6 +15,8 @@ sys.path[:0] = [str(ROOT / "packaging"), str(TEST / "lab"), str(TEST / "lint")]
 
 from rawepack import Chroot, build_in  # noqa: E402  (the path has to be set first)
 
+# Tests that run only on request, by --NAME, and then alone.
+MARKS = {"containers": "the tests of containers", "rpm": "the tests of the RPM packages"}
 VERIFY = "test/lab/verify/rawe-verify"
 # Dependencies and recommendations of the packages, and programs that the lab's scripts need.
 BESIDE = "openmpi-bin python3 ethtool iproute2 adduser libcap2-bin netbase".split()
@@ -42,21 +44,23 @@ VOLATILE = re.compile(r"/(run|tmp|var/(log|cache|lib/apt))/|/var/lib/dpkg/[^/]*$
 def pytest_addoption(parser):
     """The options that test/run passes on."""
     parser.addoption("--build", default=str(ROOT / "build"), help="build directory")
-    parser.addoption("--containers", action="store_true", help="the tests of containers, no others")
+    for mark, what in MARKS.items():
+        parser.addoption(f"--{mark}", action="store_true", help=f"{what}, no others")
 
 
 def pytest_configure(config):
-    """Register the mark; let SIGTERM end the run as Ctrl-C does, so that labs are removed."""
-    config.addinivalue_line("markers", "containers: runs with --containers, nothing else does")
+    """Register the marks; let SIGTERM end the run as Ctrl-C does, so that labs are removed."""
+    for mark in MARKS:
+        config.addinivalue_line("markers", f"{mark}: runs with --{mark}, nothing else does")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config, items):
     """Deselect tests that were not requested, instead of counting them as skipped."""
-    asked = config.getoption("--containers")
+    asked = {mark for mark in MARKS if config.getoption(f"--{mark}")}
 
     def is_wanted(item):
-        return (item.get_closest_marker("containers") is not None) == asked
+        return {mark for mark in MARKS if item.get_closest_marker(mark)} == asked
 
     wanted = list(filter(is_wanted, items))
     config.hook.pytest_deselected(items=[item for item in items if item not in wanted])
@@ -64,7 +68,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 class System:
-    """A clean system on which the packages are installed."""
+    """A clean system on which the Debian packages are installed."""
 
     def __init__(self, suite, chroot, built):
         self.suite = suite
