@@ -5,7 +5,66 @@
 # RAWE_NO_COMPONENT_HEADERS
 # -------------------------
 AC_DEFUN([RAWE_NO_COMPONENT_HEADERS], [
-    AC_MSG_ERROR([The Open MPI of $RAWE_MPICC has no headers for components, or they do not compile; config.log tells why. On Debian: apt-get install libopenmpi-dev. An Open MPI of your own has to be configured --with-devel-headers.])
+    AC_MSG_ERROR([The Open MPI of $RAWE_MPICC has no headers for components, or they do not compile; config.log tells why. On Debian: apt-get install libopenmpi-dev. An Open MPI of your own has to be configured --with-devel-headers. For any other, fetch $rawe_ompi_address, unpack it, and add --with-ompi-source=DIR])
+])
+
+# RAWE_OMPI_SOURCE
+# ----------------
+# Take the headers for components from the source tree that --with-ompi-source names: adds to
+# RAWE_OMPI_CPPFLAGS. The component shares structures with the installed libraries, so version and
+# options must agree.
+AC_DEFUN([RAWE_OMPI_SOURCE], [
+    rawe_ompi_number=`AS_ECHO(["$rawe_ompi_full"]) | sed 's/@<:@^0-9.@:>@.*//'`
+    $RAWE_OMPI_INFO --all --parsable > conftest.info 2> /dev/null
+    rawe_ompi_cli=`sed -n 's/^config:cli://p' conftest.info`
+    AC_MSG_CHECKING([whether $with_ompi_source has the source of Open MPI $rawe_ompi_full])
+    # A build directory's Makefile names the source tree.
+    rawe_build=`cd "$with_ompi_source" 2> /dev/null && pwd`
+    rawe_source=`sed -n 's/^abs_top_srcdir = //p' "$rawe_build/Makefile" 2> /dev/null`
+    rawe_source=${rawe_source:-$rawe_build}
+    rawe_version=`sed -n -e 's/^major=//p' -e 's/^minor=/./p' -e 's/^release=/./p' "$rawe_source/VERSION" 2> /dev/null | tr -d '\n'`
+    AS_IF([test ! -f "$rawe_source/opal/mca/btl/btl.h" || test -z "$rawe_version"],
+          [AC_MSG_RESULT([no])
+           AC_MSG_ERROR([--with-ompi-source=$with_ompi_source: neither a source tree of Open MPI nor a build directory of one. Fetch $rawe_ompi_address])],
+          [test "$rawe_version" != "$rawe_ompi_number"],
+          [AC_MSG_RESULT([no, $rawe_version])
+           AC_MSG_ERROR([--with-ompi-source=$with_ompi_source has Open MPI $rawe_version, and $RAWE_OMPI_INFO belongs to $rawe_ompi_full. Fetch $rawe_ompi_address])],
+          [test ! -f "$rawe_build/opal/include/opal_config.h"],
+          [AC_MSG_RESULT([yes, not configured])
+           AC_MSG_ERROR([--with-ompi-source=$with_ompi_source is not configured. Configure it in a directory of its own, as the installed Open MPI was, and name that directory. Nothing has to be built; options for Fortran, Java, networks and batch systems may be left out:
+    mkdir $rawe_build/build && cd $rawe_build/build
+    ../configure$rawe_ompi_cli])],
+          [AC_MSG_RESULT([yes])])
+
+    # Options that change structures, or the meaning of their fields: the macro in opal_config.h, and
+    # what ompi_info calls it. Some exist only in 4.1, others only in 5.0.
+    for rawe_pair in \
+        OPAL_ENABLE_DEBUG=option:debug \
+        OPAL_ENABLE_HETEROGENEOUS_SUPPORT=options:heterogeneous \
+        OMPI_GROUP_SPARSE=option:sparse:groups \
+        OPAL_ENABLE_FT_CR=options:ft_support \
+        OPAL_ENABLE_FT_MPI=options:ft_support \
+        OPAL_CUDA_SUPPORT=mca:opal:base:param:opal_built_with_cuda_support:value \
+        OPAL_MAX_OBJECT_NAME=options:mpi-max-object-name; do
+        rawe_macro=`AS_ECHO(["$rawe_pair"]) | sed 's/=.*//'`
+        rawe_key=`AS_ECHO(["$rawe_pair"]) | sed 's/.*=//'`
+        rawe_there=`sed -n "s/^@%:@define $rawe_macro //p" "$rawe_build/opal/include/opal_config.h"`
+        rawe_here=`sed -n -e "s/^$rawe_key:\"*//p" conftest.info | sed -e 's/ .*//' -e 's/^yes$/1/' -e 's/^true$/1/' -e 's/^no$/0/' -e 's/^false$/0/'`
+        AS_IF([test -n "$rawe_there" && test -n "$rawe_here" && test "$rawe_there" != "$rawe_here"],
+              [AC_MSG_ERROR([--with-ompi-source=$with_ompi_source is configured with other options than the installed Open MPI: $rawe_macro is $rawe_there there, and $RAWE_OMPI_INFO says $rawe_here ($rawe_key). The installed one was configured with$rawe_ompi_cli])])
+    done
+    rm -f conftest.info
+
+    # Its own flags also name the headers of its copies of hwloc and libevent.
+    rawe_flags=`sed -n 's/^CPPFLAGS = //p' "$rawe_build/Makefile" | sed -e "s|@S|@(top_srcdir)|$rawe_source|g" -e "s|@S|@(top_builddir)|$rawe_build|g"`
+    for rawe_dir in opal ompi orte; do
+        RAWE_OMPI_CPPFLAGS="$RAWE_OMPI_CPPFLAGS -isystem $rawe_build/$rawe_dir/include -isystem $rawe_source/$rawe_dir/include"
+    done
+    RAWE_OMPI_CPPFLAGS="$RAWE_OMPI_CPPFLAGS -isystem $rawe_source -isystem $rawe_build"
+    for rawe_flag in $rawe_flags; do
+        AS_CASE([$rawe_flag],
+                [-I/*|-iquote/*], [RAWE_OMPI_CPPFLAGS="$RAWE_OMPI_CPPFLAGS -isystem `AS_ECHO([" $rawe_flag"]) | sed 's/^ -@<:@a-zA-Z@:>@*//'`"])
+    done
 ])
 
 # RAWE_OMPI_MISSING_HEADERS
@@ -50,6 +109,10 @@ AC_DEFUN([RAWE_FIND_OMPI], [
                 [AS_HELP_STRING([--with-ompi=DIR],
                                 [build for the Open MPI installed below DIR (that is, the one of
                                  DIR/bin/mpicc); default: the one whose mpicc is on PATH])])
+    AC_ARG_WITH([ompi-source],
+                [AS_HELP_STRING([--with-ompi-source=DIR],
+                                [where that Open MPI is installed without headers for components:
+                                 its source tree, configured with the same options in DIR])])
 
     AS_CASE([$with_ompi],
             [no], [AC_MSG_ERROR([rawe is a component of Open MPI and cannot be built without it.])],
@@ -83,6 +146,9 @@ AC_DEFUN([RAWE_FIND_OMPI], [
     AS_IF([test ! -d "$rawe_ompi_pkglibdir"],
           [AC_MSG_ERROR([$RAWE_OMPI_INFO names no directory for components ("$RAWE_OMPI_INFO --path pkglibdir" says "$rawe_ompi_pkglibdir").])])
 
+    rawe_ompi_full=`$RAWE_OMPI_INFO --parsable | sed -n 's/^ompi:version:full://p'`
+    rawe_ompi_address=https://download.open-mpi.org/release/open-mpi/v`AS_ECHO(["$rawe_ompi_full"]) | cut -d . -f 1,2`/openmpi-$rawe_ompi_full.tar.bz2
+
     # As system headers: their warnings are not ours. mpicc names the plain include directories too.
     RAWE_MPI_CPPFLAGS=
     for rawe_dir in `$RAWE_MPICC --showme:incdirs`; do
@@ -95,6 +161,7 @@ AC_DEFUN([RAWE_FIND_OMPI], [
     RAWE_MPI_LIBS=`$RAWE_MPICC --showme:link`
     RAWE_OMPI_CPPFLAGS="$RAWE_MPI_CPPFLAGS -isystem $rawe_ompi_pkgincludedir"
     RAWE_OMPI_LIBS="$rawe_libdirs -lopen-pal"
+    AS_CASE([$with_ompi_source], [''|no], [], [RAWE_OMPI_SOURCE])
 
     rawe_CPPFLAGS_save=$CPPFLAGS
     rawe_LIBS_save=$LIBS
