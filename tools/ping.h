@@ -105,6 +105,11 @@ void ping_headers(const struct ping_socket *one, uint8_t *out, const uint8_t to[
 /** Send a frame, `ping` (NULL: none) padded with zeros. False: the kernel did not accept it. */
 bool ping_send(struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES],
                const struct rawe_header *header, const struct rawe_ping *ping);
+/**
+ * Return the connection id of PINGs and PONGs from an address: over UDP they name it, so that the
+ * receiver notices NAT (rawe_ping).
+ */
+uint32_t ping_named(const struct ping_socket *one, const uint8_t address[RAWE_MAC_BYTES]);
 /** Send a PING to listeners with this key. If the kernel does not accept it, it counts as lost. */
 void ping_question(struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES], uint32_t key,
                    uint64_t token, uint16_t payload_bytes);

@@ -7,6 +7,7 @@
  *
  *   connection id = number of the batch, acknowledgement = frames of the batch
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -106,7 +107,9 @@ struct rawe_port_config ping_config(const struct rawe_interface *interface,
         .mtu_bytes = interface->mtu_bytes,
         .ring_bytes = RING_BYTES,
     };
-    memcpy(config.address, interface->mac, RAWE_MAC_BYTES);
+    if (options->udp) {
+        memcpy(config.address, interface->mac, RAWE_MAC_BYTES);
+    }
     return config;
 }
 
@@ -185,6 +188,11 @@ bool ping_send(struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES],
                             : send(one->fd, one->frame, len_bytes, 0) >= 0;
 }
 
+uint32_t ping_named(const struct ping_socket *one, const uint8_t address[RAWE_MAC_BYTES])
+{
+    return one->udp != NULL ? ntohl(rawe_udp_address_of(address, 0).sin_addr.s_addr) : 0;
+}
+
 void ping_question(struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES], uint32_t key,
                    uint64_t token, uint16_t payload_bytes)
 {
@@ -192,6 +200,7 @@ void ping_question(struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES], ui
         .type = RAWE_FRAME_PING,
         .port = one->listener_port,
         .key = key,
+        .connection_id = ping_named(one, one->mac),
         .payload_bytes = payload_bytes,
     };
     const struct rawe_ping ping = {

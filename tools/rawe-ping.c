@@ -537,6 +537,7 @@ struct listener {
     unsigned known; /**< entries in use, from the first on */
     unsigned oldest;
     unsigned long answered;
+    bool translated; /**< an address was */
 };
 
 /** Remember where to send this host's answers; print it the first time. */
@@ -563,18 +564,35 @@ static void note_asker(struct listener *listener, const struct ping_options *opt
     asker->key = frame->ping.key;
 }
 
+/** Return true if a PING's sender has another address than its datagram; print it the first time. */
+static bool is_translated(struct listener *listener, const struct ping_options *options,
+                          const struct ping_socket *one, const struct ping_frame *frame)
+{
+    if (frame->header.connection_id == ping_named(one, frame->source)) {
+        return false;
+    }
+    if (!listener->translated) {
+        listener->translated = true;
+        printf("asked by %s, which is another host's address: it was translated (NAT) on the way.\n"
+               "rawe does not work across that, so there is no answer.\n",
+               ping_text(options, frame->source).text);
+    }
+    return true;
+}
+
 static void answer_ping_frame(struct listener *listener, const struct ping_options *options,
                               struct ping_socket *one, const struct ping_frame *frame)
 {
     /* No host sends from a group address; an answer to one would reach all hosts. */
     if (frame->header.type != RAWE_FRAME_PING || (frame->source[0] & 1) != 0 ||
-        !ping_padding_right(frame)) {
+        !ping_padding_right(frame) || is_translated(listener, options, one, frame)) {
         return;
     }
     const struct rawe_header header = {
         .type = RAWE_FRAME_PONG,
         .port = frame->ping.port,
         .key = frame->ping.key,
+        .connection_id = ping_named(one, one->mac),
         .payload_bytes = frame->header.payload_bytes,
     };
     if (ping_send(one, frame->source, &header, &frame->ping)) {

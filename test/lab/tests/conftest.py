@@ -28,6 +28,21 @@ KIND = "OMPI_MCA_btl_rawe_kind"
 OVER_UDP = os.environ.get(KIND) == "udp"
 ETHERTYPE = 0x0800 if OVER_UDP else 0x88B5  # of rawe's frames
 RAWE = ("--mca", "btl", "rawe,self")
+# What a router like that of a home does to UDP. TCP passes.
+MASQUERADE = """
+table ip nat {
+    chain outgoing {
+        type nat hook postrouting priority 100
+        iifname "br0a" oifname "br0b" ip protocol udp masquerade
+    }
+}
+table ip firewall {
+    chain through {
+        type filter hook forward priority 0
+        iifname "br0b" ip protocol udp ct state new drop
+    }
+}
+"""
 STATS = ("--mca", "btl_rawe_stats", "1")
 # Groups of rawe-verify that fail in Open MPI with any BTL: 4.1 cannot spawn on several hosts ("PML
 # modex not found"), and the PRRTE of 5.0.7 sometimes corrupts its memory when jobs connect ("PMIX

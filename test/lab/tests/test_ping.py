@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import pytest
-from conftest import ETHERTYPE, HANG_SECONDS
+from conftest import ETHERTYPE, HANG_SECONDS, MASQUERADE
 
 QUICK = ("-w", 2000)
 UNPRIVILEGED = ("setpriv", "--bounding-set", "-all", "--inh-caps", "-all")
@@ -103,6 +103,16 @@ def test_udp_without_an_answer_or_an_address(make_lab, ping):
         assert word in said, word
     said, status = ask(lab, ping, "--udp", "-i", "eth0", lab.nic(1).mac)
     assert status == 2 and "not an IPv4 address" in said
+
+
+def test_udp_across_nat_is_explained_at_the_listener(make_lab, ping):
+    lab = make_lab(hosts=2, topology="routed")
+    lab.at_switch("nft", MASQUERADE)
+    listener = Listener(lab, ping, 1, "--udp", "-i", "eth0")
+    said, status = ask(lab, ping, "--udp", "-i", "eth0", "-w", 300, lab.nic(1).address)
+    assert status == 1 and "NAT" in said, said
+    heard, listened = listener.end()
+    assert listened == 1 and heard.count("NAT") == 1 and "0 frames answered" in heard
 
 
 def test_spinning_and_another_key_and_count(make_lab, ping):

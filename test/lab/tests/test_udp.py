@@ -11,6 +11,7 @@ from conftest import (
     BEYOND_OPEN_MPI,
     ETHERTYPE,
     HANG_SECONDS,
+    MASQUERADE,
     RAWE,
     STATS,
     UntilJob,
@@ -357,7 +358,7 @@ def test_raw_frames_do_not_cross_a_router(make_lab, verify, btls, check):
     assert_one_message(result, "do not cross routers", "eth0", "udp")
 
 
-# What a host's firewall, and a router like that of a home, do to UDP. TCP passes.
+# What a host's firewall does to UDP. TCP passes.
 DROP_UDP = """
 table ip firewall {
     chain incoming {
@@ -367,20 +368,6 @@ table ip firewall {
 }
 """
 REJECT_UDP = DROP_UDP.replace("drop", "reject")
-MASQUERADE = """
-table ip nat {
-    chain outgoing {
-        type nat hook postrouting priority 100
-        iifname "br0a" oifname "br0b" ip protocol udp masquerade
-    }
-}
-table ip firewall {
-    chain through {
-        type filter hook forward priority 0
-        iifname "br0b" ip protocol udp ct state new drop
-    }
-}
-"""
 
 
 @with_and_without_tcp
