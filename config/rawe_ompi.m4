@@ -43,7 +43,7 @@ AC_DEFUN([RAWE_OMPI_SOURCE], [
         OPAL_ENABLE_HETEROGENEOUS_SUPPORT=options:heterogeneous \
         OMPI_GROUP_SPARSE=option:sparse:groups \
         OPAL_ENABLE_FT_CR=options:ft_support \
-        OPAL_ENABLE_FT_MPI=options:ft_support \
+        OPAL_ENABLE_FT_MPI=options:ft_mpi_support \
         OPAL_CUDA_SUPPORT=mca:opal:base:param:opal_built_with_cuda_support:value \
         OPAL_MAX_OBJECT_NAME=options:mpi-max-object-name; do
         rawe_macro=`AS_ECHO(["$rawe_pair"]) | sed 's/=.*//'`

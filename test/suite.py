@@ -354,7 +354,7 @@ def run_distros(part, options):
     for what in ("2.17", "2.28", "tarball"):
         part.call([TEST / "distros", what], f"{what} failed", env=options.env)
     if is_root(part) and has_packages(part, "deb"):
-        for what in (*chroot.SYSTEMS, "source"):
+        for what in (*chroot.SYSTEMS, "source-4.1", "source-5.0"):
             part.call([TEST / "distros", what], f"{what} failed", env=options.env)
 
 
@@ -441,7 +441,7 @@ def parse():
         "with the component under the thread sanitizer, five minutes; mutants, whether tests "
         "notice small changes of core, twenty minutes; bench, the benchmarks' own "
         "tests, and a quick form of each benchmark; distros, builds with older C libraries, and "
-        "from the tarball on minimal Debian 11 to 13, twenty minutes; vm, mpirun over virtual "
+        "from the tarball on minimal Debian 11 to 13, half an hour; vm, mpirun over virtual "
         "machines with real drivers, half an hour; deb, the packages for Debian 12 and 13, on "
         "clean systems, ten minutes; rpm, the RPM packages, five minutes; containers, jobs over "
         "Podman containers; launchers, jobs that Slurm starts, and ranks in rootless Podman "
