@@ -25,6 +25,7 @@
 
 #include "net_engine.h"
 #include "conn/rawe_conn.h"
+#include "conn/rawe_conn_path.h"
 #include "linux/udp/rawe_udp.h"
 
 enum option {
