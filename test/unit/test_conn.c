@@ -39,6 +39,19 @@ TEST(rawe_conn_open__payload_is_the_smaller_of_link_and_path)
     rawe_conn_close(conn, net.now_ns);
 }
 
+/** A probe that turns out not to be due must not put off the question to an idle peer. */
+TEST(rawe_conn_correct_probe__an_idle_peer_is_asked_although_an_answer_seemed_due)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    struct rawe_conn *conn = end(0);
+    conn->engine->config.liveness.idle_ns = 50 * UNIT_MS;
+    conn->path.liveness.waits_since_ns = net.now_ns;
+    conn->path.liveness.probe_deadline_ns = net.now_ns + UNIT_MS;
+    rawe_conn_arm(conn);
+    unit_run(&net, 60 * UNIT_MS, UNIT_MS);
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_PROBE], 1);
+}
+
 static struct unit_send next_send;
 
 static void send_again(struct unit_send *send)

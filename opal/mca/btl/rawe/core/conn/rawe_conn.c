@@ -266,7 +266,7 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
         owed = conn->handshake.state == RAWE_CONN_CONNECTING || !rawe_conn_idle(conn) ||
                conn->tx.wants_credit || idle_asked;
         if (!owed) {
-            rawe_liveness_heard(&conn->path.liveness); /* no answer is due: not silent */
+            rawe_liveness_expect_nothing(&conn->path.liveness);
         }
     }
     if (owed && !ask_peer(conn, now_ns)) {

@@ -153,7 +153,7 @@ bool rawe_conn_peer_gone(struct rawe_conn *conn, uint64_t silent_ns)
     }
     rawe_conn_batch_cancel(&conn->path);
     rawe_sendwin_plan_search(&conn->tx.window, 0);
-    rawe_liveness_gone(&conn->path.liveness);
+    rawe_liveness_expect_nothing(&conn->path.liveness);
     rawe_conn_want_no_credit(&conn->tx);
     complete_unneeded(conn->engine, abandoned);
     return true;

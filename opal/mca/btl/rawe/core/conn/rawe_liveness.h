@@ -155,8 +155,8 @@ static inline bool rawe_liveness_ask_idle(struct rawe_liveness *liveness, bool d
     return liveness->idle_asked;
 }
 
-/** Expect no answer, because a finalizing peer has exited. */
-static inline void rawe_liveness_gone(struct rawe_liveness *liveness)
+/** Expect no answer, because none is due, or because a finalizing peer has exited. */
+static inline void rawe_liveness_expect_nothing(struct rawe_liveness *liveness)
 {
     liveness->probe_deadline_ns = liveness->waits_since_ns = 0;
     liveness->idle_asked = false;
