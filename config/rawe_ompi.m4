@@ -149,7 +149,7 @@ AC_DEFUN([RAWE_FIND_OMPI], [
     rawe_ompi_full=`$RAWE_OMPI_INFO --parsable | sed -n 's/^ompi:version:full://p'`
     rawe_ompi_address=https://download.open-mpi.org/release/open-mpi/v`AS_ECHO(["$rawe_ompi_full"]) | cut -d . -f 1,2`/openmpi-$rawe_ompi_full.tar.bz2
 
-    # As system headers: their warnings are not ours. mpicc names the plain include directories too.
+    # As system headers: their warnings are not ours. mpicc also names the plain include directories.
     RAWE_MPI_CPPFLAGS=
     for rawe_dir in `$RAWE_MPICC --showme:incdirs`; do
         RAWE_MPI_CPPFLAGS="$RAWE_MPI_CPPFLAGS -isystem $rawe_dir"

@@ -273,7 +273,7 @@ TEST_WITH(unconnected, rawe_engine_receive__a_wrong_bit_in_what_names_the_connec
     }
 }
 
-/** Over UDP, a frame comes from the peer's port, too. */
+/** Over UDP, the source port must be the peer's. */
 TEST_WITH(unconnected, rawe_engine_receive__source_port)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);

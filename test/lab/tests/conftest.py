@@ -28,7 +28,7 @@ KIND = "OMPI_MCA_btl_rawe_kind"
 OVER_UDP = os.environ.get(KIND) == "udp"
 ETHERTYPE = 0x0800 if OVER_UDP else 0x88B5  # of rawe's frames
 RAWE = ("--mca", "btl", "rawe,self")
-# What a router like that of a home does to UDP. TCP passes.
+# The rules of a home router: it translates the addresses of UDP datagrams. TCP passes.
 MASQUERADE = """
 table ip nat {
     chain outgoing {

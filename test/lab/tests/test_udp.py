@@ -358,7 +358,7 @@ def test_raw_frames_do_not_cross_a_router(make_lab, verify, btls, check):
     assert_one_message(result, "do not cross routers", "eth0", "udp")
 
 
-# What a host's firewall does to UDP. TCP passes.
+# The rules of a host's firewall that drops UDP. TCP passes.
 DROP_UDP = """
 table ip firewall {
     chain incoming {

@@ -182,7 +182,7 @@ void rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batch
     rawe_credit_use_bulk(&engine->pull.credit, batches->receive_frames);
 }
 
-/** Return true if what is being received may have been sent from this port. */
+/** Return true if the frame or packet being received may come from this UDP port. */
 static inline bool is_from_port(const struct rawe_engine *engine, uint16_t port)
 {
     return engine->source_port == 0 || engine->source_port == port;
