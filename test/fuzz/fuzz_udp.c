@@ -367,6 +367,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
         make_right(bytes + at, left_bytes < segment_bytes ? left_bytes : segment_bytes, options);
     }
     world.responder.answers = 64;
+    world.responder.pings_waiting = 0; /* of an earlier input with more questions than that */
     world.answered_bytes = 0;
     world.engine.finalizing = (options & FINALIZING) != 0;
     const uint64_t received = world.engine.counters.frames_received;
