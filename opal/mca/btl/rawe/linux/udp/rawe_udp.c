@@ -366,9 +366,9 @@ static unsigned segment_count(const struct rawe_frame *frames, unsigned count)
     return segments;
 }
 
-/** Send frames in one system call, to the first one's port or `above` it. Returns errno, or 0. */
-static int send_segments(const struct rawe_udp *udp, const struct rawe_frame *frames,
-                         unsigned count, uint16_t above)
+/** Send frames in one system call, to the first one's port or `above` it. */
+static enum rawe_udp_sent send_segments(struct rawe_udp *udp, const struct rawe_frame *frames,
+                                        unsigned count, uint16_t above)
 {
     const uint8_t *head = frames[0].pieces[0].base;
     const uint16_t port = rawe_udp_port_of(head + RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_PORT);
@@ -385,7 +385,8 @@ static int send_segments(const struct rawe_udp *udp, const struct rawe_frame *fr
         }
     }
     return rawe_udp_send(udp, &to, iov, iov_count,
-                         count > 1 ? (uint16_t)(frames[0].len_bytes - RAWE_ETH_HEADER_BYTES) : 0);
+                         count > 1 ? (uint16_t)(frames[0].len_bytes - RAWE_ETH_HEADER_BYTES) : 0,
+                         above == 0 ? count : 0);
 }
 
 static bool is_probe(const struct rawe_frame *frame)
@@ -402,20 +403,16 @@ static unsigned udp_transmit(void *context, const struct rawe_frame *frames, uns
 
     while (taken < count) {
         const unsigned segments = udp->cuts ? segment_count(frames + taken, count - taken) : 1;
-        const int code = send_segments(udp, frames + taken, segments, 0);
-        if (code == EAGAIN || code == ENOBUFS) {
-            rawe_udp_count(&udp->counters.send_full, 1);
+        const enum rawe_udp_sent sent = send_segments(udp, frames + taken, segments, 0);
+        if (sent == RAWE_UDP_FULL) {
             break;
         }
-        if (segments > 1 && (code == EINVAL || code == EIO)) {
-            udp->cuts = false; /* before Linux 4.18; or the device does not sum (before 6.11) */
+        if (sent == RAWE_UDP_UNCUT) {
             continue;
         }
-        if (count == 1 && code == 0 && is_probe(frames)) {
+        if (count == 1 && is_probe(frames)) {
             (void)send_segments(udp, frames, 1, 1);
         }
-        rawe_udp_count(code == 0 ? &udp->counters.frames_sent : &udp->counters.send_errors,
-                       segments);
         taken += segments;
     }
     return taken;

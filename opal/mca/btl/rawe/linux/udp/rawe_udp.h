@@ -79,7 +79,7 @@ struct rawe_udp_received {
 struct rawe_udp {
     struct rawe_port port; /**< first */
     uint32_t waits;        /**< a datagram is waiting in `current` */
-    bool cuts;             /**< the kernel cuts datagrams */
+    bool cuts;             /**< the kernel cuts datagrams; written by rawe_udp_send */
     struct rawe_port_config config;
     struct rawe_port_counters counters;
     struct rawe_udp_received *current; /**< the next datagrams; NULL: none */
@@ -98,12 +98,15 @@ struct sockaddr_in rawe_udp_address_of(const uint8_t mac[RAWE_MAC_BYTES], uint16
 /** Return how many datagrams of this length one system call can send. */
 unsigned rawe_udp_segments_max(size_t segment_bytes);
 
-/** Send a datagram, cut after each `segment_bytes` unless that is 0. Returns errno, or 0. */
-int rawe_udp_send(const struct rawe_udp *udp, struct sockaddr_in *to, struct iovec *iov,
-                  size_t iov_count, uint16_t segment_bytes);
+enum rawe_udp_sent {
+    RAWE_UDP_TAKEN, /**< sent, or lost by an error that sending again would not mend */
+    RAWE_UDP_FULL,  /**< no room in the kernel */
+    RAWE_UDP_UNCUT, /**< the kernel cannot cut datagrams, so from now on `cuts` is false */
+};
 
-/** Add to a counter. Several threads may transmit through a responder; lost counts are harmless. */
-void rawe_udp_count(uint64_t *counter, uint64_t by);
+/** Send `frames` frames as one datagram, cut after each `segment_bytes` unless that is 0. */
+enum rawe_udp_sent rawe_udp_send(struct rawe_udp *udp, struct sockaddr_in *to, struct iovec *iov,
+                                 size_t iov_count, uint16_t segment_bytes, unsigned frames);
 
 /* ---- rawe_udp_batch.c ---- */
 

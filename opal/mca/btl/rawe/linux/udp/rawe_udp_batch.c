@@ -7,7 +7,6 @@
  */
 #include "rawe_udp.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,18 +151,10 @@ static bool udp_transmit_batch(void *context, const struct rawe_frame *packet,
             add_segment(&out, packet, at_bytes, len_bytes);
             at_bytes += len_bytes;
         } while (at_bytes < data_bytes && out.count < most);
-        const int code =
-            rawe_udp_send(udp, &out.to, out.iov, out.iov_count, out.count > 1 ? cut_bytes : 0);
-        if (code == EAGAIN || code == ENOBUFS) {
-            rawe_udp_count(&udp->counters.send_full, 1);
+        if (rawe_udp_send(udp, &out.to, out.iov, out.iov_count, out.count > 1 ? cut_bytes : 0,
+                          out.count) != RAWE_UDP_TAKEN) {
             return before_bytes != 0; /* the rest counts as lost, and is resent */
         }
-        if (out.count > 1 && (code == EINVAL || code == EIO)) {
-            udp->cuts = false;
-            return before_bytes != 0;
-        }
-        rawe_udp_count(code == 0 ? &udp->counters.frames_sent : &udp->counters.send_errors,
-                       out.count);
     } while (at_bytes < data_bytes);
     return true;
 }

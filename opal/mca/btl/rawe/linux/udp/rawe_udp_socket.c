@@ -59,8 +59,9 @@ unsigned rawe_udp_segments_max(size_t segment_bytes)
                : RAWE_UDP_SEGMENTS_MAX;
 }
 
-int rawe_udp_send(const struct rawe_udp *udp, struct sockaddr_in *to, struct iovec *iov,
-                  size_t iov_count, uint16_t segment_bytes)
+/** As rawe_udp_send. Returns errno, or 0. */
+static int send_datagram(const struct rawe_udp *udp, struct sockaddr_in *to, struct iovec *iov,
+                         size_t iov_count, uint16_t segment_bytes)
 {
     _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof segment_bytes)] = {0};
     struct msghdr message = {
@@ -83,7 +84,25 @@ int rawe_udp_send(const struct rawe_udp *udp, struct sockaddr_in *to, struct iov
     return 0;
 }
 
-void rawe_udp_count(uint64_t *counter, uint64_t by)
+/** Add to a counter. Several threads may transmit through a responder; lost counts are harmless. */
+static void count(uint64_t *counter, uint64_t by)
 {
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + by, __ATOMIC_RELAXED);
+}
+
+enum rawe_udp_sent rawe_udp_send(struct rawe_udp *udp, struct sockaddr_in *to, struct iovec *iov,
+                                 size_t iov_count, uint16_t segment_bytes, unsigned frames)
+{
+    const int code = send_datagram(udp, to, iov, iov_count, segment_bytes);
+
+    if (code == EAGAIN || code == ENOBUFS) {
+        count(&udp->counters.send_full, 1);
+        return RAWE_UDP_FULL;
+    }
+    if (segment_bytes != 0 && (code == EINVAL || code == EIO)) {
+        udp->cuts = false; /* before Linux 4.18; or the device does not sum (before 6.11) */
+        return RAWE_UDP_UNCUT;
+    }
+    count(code == 0 ? &udp->counters.frames_sent : &udp->counters.send_errors, frames);
+    return RAWE_UDP_TAKEN;
 }
