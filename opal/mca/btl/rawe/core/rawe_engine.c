@@ -188,7 +188,7 @@ static inline bool is_from_port(const struct rawe_engine *engine, uint16_t port)
     return engine->source_port == 0 || engine->source_port == port;
 }
 
-/** Find the route over which what is being received arrived; NULL: none. */
+/** Find the route over which the current frame arrived; NULL: none. */
 static struct rawe_route *route_from(const struct rawe_engine *engine, struct rawe_route *preferred,
                                      const uint8_t *source_mac)
 {

@@ -138,8 +138,8 @@ struct rawe_batches {
 struct rawe_engine {
     struct rawe_output output;
     uint64_t now_ns;      /**< newest time passed in */
-    uint64_t arrived_ns;  /**< arrival of what is being received, by arrival_clock_ns; 0: unset */
-    uint16_t source_port; /**< port that sent what is being received; 0: the link has none */
+    uint64_t arrived_ns;  /**< arrival time of the current frame, by arrival_clock_ns; 0: unset */
+    uint16_t source_port; /**< source UDP port of the current frame; 0: a raw frame */
     bool link_full;       /**< `output` has refused a frame since the last flush began */
     bool batches_full;    /**< `batches.output` has refused a packet since then */
     bool finalizing;      /**< see rawe_engine_finalizing */
