@@ -112,9 +112,10 @@ def test_no_rank_waits_for_what_no_rank_takes(make_lab, leaves, tmp_path, size):
 
 
 @pytest.mark.skipif(launch.open_mpi()[0] < 5, reason="4.1 has no sessions")
+@pytest.mark.parametrize("kind", ["packet", "udp"])
 @pytest.mark.parametrize("ranks", [2, 6])
-def test_sessions_follow_each_other(make_lab, lives, ranks):
-    result = run_job(make_lab(), ranks, lives, 4)
+def test_sessions_follow_each_other(make_lab, lives, ranks, kind):
+    result = run_job(make_lab(), ranks, "--mca", "btl_rawe_kind", kind, lives, 4)
     assert result.output.count("lived") == ranks, show(result)
     assert "rawe BTL" not in result.errors, show(result)
 

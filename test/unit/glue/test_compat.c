@@ -74,6 +74,33 @@ TEST(mca_btl_rawe_compat_hostname__cuts_what_is_long)
     }
 }
 
+#if OPAL_MAJOR_VERSION >= 5
+/** As ob1 does with a communicator's id, write the context id that would follow it. */
+static void write_behind(mca_btl_base_module_t *module,
+                         const mca_btl_base_receive_descriptor_t *descriptor)
+{
+    uint8_t *message = descriptor->des_segments[0].seg_addr.pval;
+
+    assert_int_equal(message[0], 1);
+    message[MCA_BTL_RAWE_COMPAT_CID_BYTES + 2] = message[MCA_BTL_RAWE_COMPAT_CID_BYTES + 3] = 2;
+}
+
+TEST(mca_btl_rawe_compat_deliver__protects_what_follows_a_communicators_id)
+{
+    uint8_t frame[MCA_BTL_RAWE_COMPAT_CID_BYTES + 4], before[sizeof frame];
+    mca_btl_base_segment_t segment = {
+        .seg_addr.pval = frame,
+        .seg_len = MCA_BTL_RAWE_COMPAT_CID_BYTES,
+    };
+
+    memset(frame, 1, sizeof frame);
+    memcpy(before, frame, sizeof frame);
+    mca_btl_base_active_message_trigger[MCA_BTL_RAWE_COMPAT_CID_TAG].cbfunc = write_behind;
+    assert_true(mca_btl_rawe_compat_deliver(NULL, NULL, MCA_BTL_RAWE_COMPAT_CID_TAG, &segment));
+    assert_memory_equal(frame, before, sizeof frame);
+}
+#endif
+
 mca_base_framework_t ompi_osc_base_framework;
 extern bool ompi_mpi_thread_multiple;
 bool ompi_mpi_thread_multiple;

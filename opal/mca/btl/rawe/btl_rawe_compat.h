@@ -32,6 +32,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
@@ -92,8 +93,19 @@ static inline bool mca_btl_rawe_compat_must_pack(const opal_convertor_t *convert
 }
 
 /**
+ * A message with this tag and length tells ob1 a communicator's id, and nothing else. Before 5.0
+ * there is none.
+ */
+#define MCA_BTL_RAWE_COMPAT_CID_TAG (MCA_BTL_TAG_PML + 10)
+#define MCA_BTL_RAWE_COMPAT_CID_BYTES 32u
+
+/**
  * Pass one received fragment to the callback registered for its tag. The segment must stay valid
  * only until the call returns. `endpoint` is the sender's; 5.0 and later insist on it.
+ *
+ * On receiving a communicator's id, ob1 also fills in the context id of a match header, which such
+ * a message need not contain (pml_ob1_recvfrag.c, mca_pml_ob1_recv_frag_callback_cid): two bytes
+ * behind the message change. In a frame they belong to the next message, so ob1 gets a copy.
  *
  * Returns false if no callback is registered for the tag. Tags come from the wire, so this is bad
  * input, which the caller counts and drops.
@@ -112,6 +124,12 @@ static inline bool mca_btl_rawe_compat_deliver(struct mca_btl_base_module_t *mod
     }
 
 #if BTL_VERSION >= 330
+    uint8_t copy[2 * MCA_BTL_RAWE_COMPAT_CID_BYTES];
+    if (OPAL_UNLIKELY(MCA_BTL_RAWE_COMPAT_CID_TAG == tag &&
+                      MCA_BTL_RAWE_COMPAT_CID_BYTES == segment->seg_len)) {
+        memcpy(copy, segment->seg_addr.pval, MCA_BTL_RAWE_COMPAT_CID_BYTES);
+        segment->seg_addr.pval = copy;
+    }
     const mca_btl_base_receive_descriptor_t descriptor = {
         .endpoint = endpoint,
         .des_segments = segment,
