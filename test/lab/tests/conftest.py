@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Shared parts of the lab's tests: options, labs, programs, assertions."""
 
+import importlib.machinery
+import importlib.util
 import os
 import re
 import shutil
@@ -160,6 +162,18 @@ bcasts = compiled("bcasts", "reductions")
 away, exchange, leaves, lives, pulled, shrinks = map(
     compiled, ("away", "exchange", "leaves", "lives", "pulled", "shrinks")
 )
+
+
+def load_program(name):
+    """Return a Python program of tools/ as a module."""
+    loader = importlib.machinery.SourceFileLoader(
+        name.replace("-", "_"), str(ROOT / "tools" / name)
+    )
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    sys.modules[loader.name] = module  # dataclasses look their module up there
+    sys.dont_write_bytecode = True
+    loader.exec_module(module)
+    return module
 
 
 def wait_until(condition, what):

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """rawe-advise recommends changes to a host, but makes none itself."""
 
-import importlib.machinery
-import importlib.util
 import json
 import shlex
-import sys
-from pathlib import Path
 
 import pytest
+from conftest import ROOT, load_program
 
-PROGRAM = Path(__file__).resolve().parents[3] / "tools/rawe-advise"
+PROGRAM = ROOT / "tools/rawe-advise"
 
 ETHTOOL_RING = """Ring parameters for eth1:
 Pre-set maximums:
@@ -65,12 +62,7 @@ TRACKING = (
 @pytest.fixture(scope="module", name="advise")
 def load():
     """Return the program as a module."""
-    loader = importlib.machinery.SourceFileLoader("rawe_advise", str(PROGRAM))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("rawe_advise", loader))
-    sys.modules["rawe_advise"] = module  # dataclasses look their module up there
-    sys.dont_write_bytecode = True
-    loader.exec_module(module)
-    return module
+    return load_program("rawe-advise")
 
 
 def commands(found):

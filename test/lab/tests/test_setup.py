@@ -2,13 +2,10 @@
 """rawe-setup checks a host, sets the helper up, and restores what was there before."""
 
 import grp
-import importlib.machinery
-import importlib.util
 import os
 import pty
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +13,7 @@ from conftest import (
     ETHERTYPE,
     HANG_SECONDS,
     NOBODY,
+    ROOT,
     STATS,
     USER,
     assert_success,
@@ -23,6 +21,7 @@ from conftest import (
     counted,
     give_capability,
     help_messages,
+    load_program,
     public_place,
     run_as_user,
     run_verify,
@@ -32,7 +31,7 @@ from conftest import (
 
 from rawelab import launch
 
-PROGRAM = Path(__file__).resolve().parents[3] / "tools/rawe-setup"
+PROGRAM = ROOT / "tools/rawe-setup"
 GROUP = grp.getgrgid(NOBODY).gr_name
 HELPER = ("--rights", "helper", "--group", GROUP)
 OLD_LIST = b"# caf\xe9\nuser 4711\ninterface wlan0\n"
@@ -467,11 +466,7 @@ def test_on_a_terminal_it_asks_once_for_all_hosts(cluster, answer, done):
 
 
 def test_interfaces_that_ping_each_other():
-    loader = importlib.machinery.SourceFileLoader("rawe_setup", str(PROGRAM))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("rawe_setup", loader))
-    sys.modules["rawe_setup"] = module  # dataclasses look their module up there
-    sys.dont_write_bytecode = True
-    loader.exec_module(module)
+    module = load_program("rawe-setup")
     for ours, others, pairs in (
         ("a b", "a b", "aa bb"),
         ("a b", "b c", "bb ac"),
