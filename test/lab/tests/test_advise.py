@@ -3,6 +3,7 @@
 
 import json
 import shlex
+import shutil
 
 import pytest
 from conftest import ROOT, load_program
@@ -205,9 +206,13 @@ def test_advice_on_the_host(advise):
     assert "cpupower frequency-set -g performance" in commands(advise.advise_host(host, ["eth1"]))
     host = advise.Host(rmem_max=8 << 20, wmem_max=8 << 20, net_raw=True, governors=["performance"])
     assert commands(advise.advise_host(host, ["eth1"])) == []
-    assert commands(advise.advise_host(advise.Host(net_raw=True, ethtool=False), [])) == [
-        "apt-get install ethtool"
-    ]
+
+
+@pytest.mark.parametrize("manager", ["apt-get", "zypper", None])
+def test_how_to_install_ethtool_depends_on_the_distribution(advise, monkeypatch, manager):
+    monkeypatch.setattr(shutil, "which", lambda name: name if name == manager else None)
+    found = commands(advise.advise_host(advise.Host(net_raw=True, ethtool=False), []))
+    assert found == ([f"{manager} install ethtool"] if manager else [])
 
 
 @pytest.mark.parametrize(
@@ -314,6 +319,18 @@ def test_a_host_is_looked_at_and_not_changed(make_lab, tmp_path):
     assert "tx-tcp-segmentation is on" in text and "MTU 9000" in text
     assert "connection tracking" not in text and "ethtool -K" not in text and "mtu 9000" not in text
     assert "Nothing has been changed" in text
+
+
+def test_programs_for_root_are_found_without_their_directory_in_path(make_lab):
+    done = make_lab(hosts=1).run(0, ["env", "PATH=/usr/bin:/bin", PROGRAM, "--json"])
+    assert done.returncode == 1 and "ethtool is missing" not in done.stdout, done.stderr
+
+
+def test_an_ip_without_json(make_lab, tmp_path):
+    (tmp_path / "ip").write_text("#!/bin/sh\nexit 255\n", encoding="ascii")
+    (tmp_path / "ip").chmod(0o755)
+    done = make_lab(hosts=1).run(0, ["env", f"PATH={tmp_path}:/usr/bin:/bin", PROGRAM])
+    assert done.returncode == 2 and "-json" in done.stderr
 
 
 def test_an_interface_that_is_not_there(make_lab):
