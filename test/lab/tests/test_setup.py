@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """rawe-setup checks a host, sets the helper up, and restores what was there before."""
 
+import argparse
 import grp
 import os
 import pty
@@ -476,6 +477,23 @@ def test_interfaces_that_ping_each_other():
     ):
         found = module.partners(ours.split(), others.split())
         assert found == [tuple(pair) for pair in pairs.split()]
+
+
+def test_the_table_has_the_error_and_not_what_was_printed_last():
+    remote = load_program("rawe-setup").Remote("node1", 1)
+    remote.lines = ["rawe-setup: only root can do this", "To do:", "    rm /etc/rawe/helper.conf"]
+    assert remote.judge(None) == ("failed", "rawe-setup: only root can do this")
+
+
+def test_a_host_that_goes_away_holds_nothing_up(tmp_path):
+    module = load_program("rawe-setup")
+    module.HOST_SECONDS = 1
+    shell = tmp_path / "shell"
+    shell.write_text("#!/bin/sh\necho listening\nexec sleep 1000\n", encoding="ascii")
+    shell.chmod(0o755)
+    options = argparse.Namespace(rsh=str(shell))
+    hosts = (module.Remote("one"), module.Remote("two"))
+    assert not module.ping(options, 1, hosts[0], "eth0", hosts[1], "eth0")
 
 
 @pytest.mark.parametrize(
