@@ -165,6 +165,16 @@ HELPER_FAILURES = [
     (lambda place: (place / "helper.conf").unlink(), "no access list", SET_UP),
     (write_list(f"group {GROUP}\ninterface lo # eth0\n"), "lacks interface eth0", SET_UP),
     (lambda place: (place / "helper.conf").chmod(0o666), "others than root may write", SET_UP),
+    (
+        write_list(f"group {GROUP}\ninterface lo eth0\nusers 4711\n"),
+        "line 3 is wrong",
+        "correct it",
+    ),
+    (write_list(f"group {GROUP}\ninterface lo eth0\nuser\n"), "line 3 is wrong", "correct it"),
+    (write_list(f"interface lo eth0\n#{510 * '-'}\n"), "line 2 is wrong", "correct it"),
+    (write_list(f"group {GROUP}\ninterface lo e*0\n"), "lacks interface eth0", SET_UP),
+    (lambda place: (place / "helper.conf").chmod(0o600), "users may not read", "chmod a+r"),
+    (lambda place: place.chmod(0o700), "users may not read", "chmod a+x"),
     (old_helper, "no helper says where its access list is", "install all of this release"),
     (
         lambda place: (place / "rawe-socket-helper").unlink(),
@@ -177,8 +187,10 @@ HELPER_FAILURES = [
 def test_what_is_wrong_with_a_helper_or_its_list(make_lab, place):
     lab = make_lab(hosts=1)
     for spoil, what, remedy in HELPER_FAILURES:
-        repaired = remedy == SET_UP
+        repaired = "install" not in remedy
         if repaired:
+            place.chmod(0o755)
+            (place / "helper.conf").unlink(missing_ok=True)
             assert failures(run(lab, place, *HELPER, "--yes")) == []
         spoil(place)
         text = run(lab, place, *([] if repaired else [*HELPER, "--yes"]), status=1)
@@ -188,7 +200,11 @@ def test_what_is_wrong_with_a_helper_or_its_list(make_lab, place):
 def test_a_list_that_is_accepted_and_one_that_is_no_file(make_lab, place):
     lab = make_lab(hosts=1)
     run(lab, place, *HELPER, "--yes")
-    write_list(f"group {GROUP}\ninterface lo eth*\n")(place)
+    # The last byte of the comment's letter is a line end to Python.
+    write_list(f"group {GROUP} # \u00c5land\ninterface lo eth*\n")(place)
+    assert failures(run(lab, place)) == []
+    (place / "helper.conf").chmod(0o640)
+    os.chown(place / "helper.conf", 0, NOBODY)
     assert failures(run(lab, place)) == []
     script = 'mount --bind "$0" "$0" && mount -o remount,bind,nosuid "$0" && exec "$@"'
     prefix = ("unshare", "--mount", "sh", "-c", script, place)
@@ -246,6 +262,22 @@ def old_list(place):
     os.chown(place / "helper.conf", 0, 4711)
 
 
+def test_a_list_keeps_the_lines_of_the_administrator(make_lab, place):
+    lab, file = make_lab(hosts=1, nics=2), place / "helper.conf"
+    mine = f"group {GROUP} # us\nuser 4711\nethertype 0x88B5\ninterface lo eth0"
+    write_list(mine)(place)
+    run(lab, place, *HELPER, "--yes")
+    assert file.read_text() == f"{mine}\ninterface eth1\n"
+    file.write_text("user 4712\n" + file.read_text())
+    before = file.read_text()
+    assert "To do" not in run(lab, place, *HELPER, "--yes")
+    assert file.read_text() == before
+    # A list that others wrote is not taken over.
+    os.chown(file, 4711, 4711)
+    run(lab, place, *HELPER, "--yes")
+    assert file.read_text() == f"group {GROUP}\ninterface lo eth0 eth1\n"
+
+
 def old_capability(place):
     """Let the helper have another capability, owner and mode."""
     os.chown(place / "rawe-socket-helper", 4711, 4712)
@@ -260,10 +292,10 @@ def test_undo_restores_what_was_there(make_lab, place, prepare):
     prepare(place)
     before = state(place)
     run(lab, place, *HELPER, "--yes")
-    assert "interface lo eth0 eth1\n" in (place / "helper.conf").read_text()
-    # A second set-up, for other interfaces, is undone with the first.
-    run(lab, place, *HELPER, "--yes", OMPI_MCA_btl_rawe_if_exclude="ctl0,eth0")
-    assert "interface lo eth1\n" in (place / "helper.conf").read_text()
+    assert "interface lo eth0 eth1\n" in (place / "helper.conf").read_bytes().decode("latin-1")
+    # A second set-up, for another group, is undone with the first.
+    run(lab, place, "--rights", "helper", "--group", "daemon", "--yes")
+    assert "group daemon\n" in (place / "helper.conf").read_bytes().decode("latin-1")
     middle = state(place)
     assert middle != before
     assert "Nothing has been changed" in run(lab, place, "--undo")
@@ -278,7 +310,8 @@ def test_a_directory_that_it_has_made_is_removed(make_lab, place):
     helper = place / "rawe-socket-helper"
     data = helper.read_bytes()  # the list is at another path of the same length
     helper.write_bytes(data.replace(b"/helper.conf", b"/etc/rawe.co"))
-    run(lab, place, *HELPER, "--yes")
+    umask = ("sh", "-c", 'umask 077 && exec "$@"', "sh")
+    assert failures(run(lab, place, *HELPER, "--yes", prefix=umask)) == []
     assert list(folder.iterdir()) and folder.stat().st_mode & 0o777 == 0o755
     run(lab, place, "--undo", "--yes")
     assert not folder.exists()
