@@ -6,6 +6,7 @@ import grp
 import os
 import pty
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -60,14 +61,16 @@ def settings(place, build):
     }
 
 
-def run(lab, place, *options, status=0, prefix=(), stdin=subprocess.DEVNULL, **others):
+def run(
+    lab, place, *options, status=0, program=PROGRAM, prefix=(), stdin=subprocess.DEVNULL, **others
+):
     """Run it on host 0, by default without a terminal; return its output."""
     variables = {**settings(place, Path(lab.build).resolve()), **others}
     argv = [
         *prefix,
         "env",
         *(f"{name}={value}" for name, value in variables.items()),
-        PROGRAM,
+        program,
         *options,
     ]
     done = lab.run(0, argv, timeout=HANG_SECONDS, stdin=stdin)
@@ -324,6 +327,29 @@ def test_a_record_that_others_can_write_is_not_used(make_lab, place):
     before = state(place)
     assert "others than root may write" in run(lab, place, "--undo", "--yes", status=1)
     assert state(place) == before
+
+
+def test_a_file_system_without_capabilities(make_lab, place):
+    lab = make_lab(hosts=1)
+    script = 'mount -t ramfs none "$0/fs" && cp -p "$0/rawe-socket-helper" "$0/fs" && exec "$@"'
+    (place / "fs").mkdir()
+    prefix = ("unshare", "--mount", "sh", "-c", script, place)
+    helper = {"OMPI_MCA_btl_rawe_helper": place / "fs/rawe-socket-helper"}
+    text = run(lab, place, *HELPER, "--yes", status=1, prefix=prefix, **helper)
+    assert "install rawe on a local one" in text and "--undo restores" in text
+
+
+def test_open_mpi_is_found_beside_it_without_path(make_lab, place):
+    lab, here = make_lab(hosts=1), place / "bin"
+    here.mkdir()
+    for name in ("rawe-setup", "rawe-advise"):
+        shutil.copy(PROGRAM.with_name(name), here)
+    for name in ("ompi_info", "rawe-info"):
+        found = shutil.which(name, path=settings(place, Path(lab.build).resolve())["PATH"])
+        (here / name).write_text(f'#!/bin/sh\nexec {found} "$@"\n', encoding="ascii")
+        (here / name).chmod(0o755)
+    text = run(lab, place, status=1, program=here / "rawe-setup", PATH="/usr/sbin:/sbin:/nowhere")
+    assert "it loads rawe for Open MPI" in text
 
 
 def run_on_a_terminal(function, answer):
