@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "net_engine.h"
+#include "net_forge.h"
 #include "conn/rawe_conn_batch.h"
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_tx.h"
@@ -281,28 +282,8 @@ static void start(struct fuzz_input *head)
 static void connect_peer(void)
 {
     for (unsigned reply = 0; reply < 2; reply++) {
-        uint8_t frame[RAWE_PAYLOAD_OFFSET + RAWE_CONNECT_BYTES + RAWE_CHECKSUM_BYTES];
-        struct rawe_header header = {
-            .type = RAWE_FRAME_CONNECT,
-            .flags = reply != 0 ? RAWE_FLAG_REPLY : 0,
-            .port = PORT,
-            .key = KEY,
-            .connection_id = reply != 0 ? world.conn->handshake.local_id : 0,
-            .payload_bytes = RAWE_CONNECT_BYTES,
-            .credit = 64,
-        };
-        const struct rawe_connect connect = {
-            .connection_id = 1u << 20,
-            .key = KEY + 1,
-            .port = PORT,
-            .lane = RAWE_LANE_BULK,
-            .payload_max_bytes = world.engine.config.payload_max_bytes,
-            .incarnation = 5,
-        };
-        memcpy(frame, our_mac, RAWE_MAC_BYTES);
-        memcpy(frame + RAWE_MAC_BYTES, peer_mac, RAWE_MAC_BYTES);
-        rawe_connect_encode(frame + RAWE_PAYLOAD_OFFSET, &connect);
-        size_t len_bytes = rawe_frame_seal(frame, &header);
+        uint8_t frame[NET_CONNECT_BYTES];
+        const size_t len_bytes = net_forge_connect(world.conn, 1u << 20, reply != 0, frame);
         rawe_engine_receive(&world.engine, frame, len_bytes, world.now_ns);
     }
     FUZZ_CHECK(world.conn->handshake.state == RAWE_CONN_OPEN, "the connection did not open");

@@ -24,6 +24,7 @@
 #include "fuzz.h"
 
 #include "net_engine.h"
+#include "net_forge.h"
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_path.h"
 #include "linux/udp/rawe_udp.h"
@@ -98,7 +99,7 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
 static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                     size_t len_bytes)
 {
-    FUZZ_CHECK(false, "a attacker's message was delivered");
+    FUZZ_CHECK(false, "an attacker's message was delivered");
 }
 
 /** Accept a CONNECT like the component, which leaves the source address to the engine. */
@@ -240,24 +241,9 @@ static const struct rawe_port_receiver to_responder = {.arrived = note_source,
 static void connect_peer(void)
 {
     for (unsigned reply = 0; reply < 2; reply++) {
-        uint8_t frame[RAWE_PAYLOAD_OFFSET + RAWE_CONNECT_BYTES + RAWE_CHECKSUM_BYTES];
-        struct rawe_header header = {
-            .type = RAWE_FRAME_CONNECT,
-            .flags = reply != 0 ? RAWE_FLAG_REPLY : 0,
-            .port = PORT,
-            .key = KEY,
-            .connection_id = reply != 0 ? world.conn->handshake.local_id : 0,
-            .payload_bytes = RAWE_CONNECT_BYTES,
-            .credit = 64,
-        };
-        const struct rawe_connect connect = {.connection_id = PEER_CONNECTION,
-                                             .key = PEER_KEY,
-                                             .port = PEER_PORT,
-                                             .lane = RAWE_LANE_BULK,
-                                             .payload_max_bytes = 1444,
-                                             .incarnation = 5};
-        rawe_connect_encode(frame + RAWE_PAYLOAD_OFFSET, &connect);
-        const size_t len_bytes = rawe_frame_seal(frame, &header) - RAWE_ETH_HEADER_BYTES;
+        uint8_t frame[NET_CONNECT_BYTES];
+        const size_t len_bytes = net_forge_connect(world.conn, PEER_CONNECTION, reply != 0, frame) -
+                                 RAWE_ETH_HEADER_BYTES;
         receive(&world.link, frame + RAWE_ETH_HEADER_BYTES, len_bytes, len_bytes, &to_engine,
                 &world.engine);
     }

@@ -11,6 +11,7 @@
 #include "net_message.h"
 #include "net_packet.h"
 #include "base/rawe_crc32c.h"
+#include "conn/rawe_conn_path.h"
 
 /** EtherType of IPv4. */
 #define BATCH_ETHERTYPE 0x0800u
@@ -120,6 +121,34 @@ static size_t forge_slice(const struct net_forgery *forgery, uint8_t *out)
     rawe_slice_encode(out, &slice);
     fill(out + RAWE_SLICE_BYTES, forgery, data_bytes);
     return RAWE_SLICE_BYTES + data_bytes;
+}
+
+size_t net_forge_connect(const struct rawe_conn *victim, uint32_t connection_id, bool reply,
+                         uint8_t out[NET_CONNECT_BYTES])
+{
+    const struct rawe_engine_config *config = &victim->engine->config;
+    const struct rawe_header header = {
+        .type = RAWE_FRAME_CONNECT,
+        .flags = reply ? RAWE_FLAG_REPLY : 0,
+        .port = config->port,
+        .key = config->key,
+        .connection_id = reply ? victim->handshake.local_id : 0,
+        .payload_bytes = RAWE_CONNECT_BYTES,
+        .credit = 64,
+    };
+    const struct rawe_connect connect = {
+        .connection_id = connection_id,
+        .key = victim->path.peer_key,
+        .port = victim->path.peer_port,
+        .lane = victim->lane,
+        .payload_max_bytes = config->payload_max_bytes,
+        .incarnation = 5,
+    };
+
+    memcpy(out, config->mac, RAWE_MAC_BYTES);
+    memcpy(out + RAWE_MAC_BYTES, victim->path.eth_header, RAWE_MAC_BYTES);
+    rawe_connect_encode(out + RAWE_PAYLOAD_OFFSET, &connect);
+    return rawe_frame_seal(out, &header);
 }
 
 /** Write a CONNECT from the connection's peer, or from a similar peer. */

@@ -54,6 +54,12 @@ struct net_memory {
 uint32_t net_forge(const struct rawe_conn *victim, const struct net_memory *memory,
                    const struct net_forgery *forgery, uint8_t *out);
 
+/** Length of a CONNECT, and what net_forge_connect returns. */
+#define NET_CONNECT_BYTES (RAWE_PAYLOAD_OFFSET + RAWE_CONNECT_BYTES + RAWE_CHECKSUM_BYTES)
+/** Write the CONNECT of a connection's peer, which has this id, or its reply to ours. */
+size_t net_forge_connect(const struct rawe_conn *victim, uint32_t connection_id, bool reply,
+                         uint8_t out[NET_CONNECT_BYTES]);
+
 /** Number of changes that net_forge_change knows, and the number of the one that cuts a frame. */
 #define NET_FORGE_CHANGES 25u
 #define NET_FORGE_CUT 23u
