@@ -2,11 +2,12 @@
 """rawe-advise recommends changes to a host, but makes none itself."""
 
 import json
+import re
 import shlex
 import shutil
 
 import pytest
-from conftest import ROOT, load_program
+from conftest import COMPONENT_SOURCES, ROOT, load_program
 
 PROGRAM = ROOT / "tools/rawe-advise"
 
@@ -319,6 +320,47 @@ def test_a_host_is_looked_at_and_not_changed(make_lab, tmp_path):
     assert "tx-tcp-segmentation is on" in text and "MTU 9000" in text
     assert "connection tracking" not in text and "ethtool -K" not in text and "mtu 9000" not in text
     assert "Nothing has been changed" in text
+
+
+PORTS = ("eth0", "eth1", "eth2", "eth3")
+# Name, kind, master, and its kind.
+LINKS = [
+    ("lo", None, None, None),
+    ("eth0", None, "bond0", "bond"),
+    ("eth1", None, "bond0", "bond"),
+    ("eth2", None, "br0", "bridge"),
+    ("eth3", None, "vrf0", "vrf"),
+    ("bond0", "bond", None, None),
+    ("bond0.7", "vlan", None, None),
+    ("br0", "bridge", None, None),
+    ("veth1", "veth", None, None),
+]
+
+
+@pytest.mark.parametrize(
+    "ports, chosen", [(PORTS, ["eth3", "bond0", "bond0.7"]), ((), ["bond0", "bond0.7", "veth1"])]
+)
+def test_interfaces_are_chosen_like_the_component_does(advise, monkeypatch, ports, chosen):
+    links = [
+        {
+            "ifname": name,
+            "link_type": "loopback" if name == "lo" else "ether",
+            "linkinfo": {"info_kind": kind, "info_slave_kind": master_kind},
+            **({"master": master} if master else {}),
+        }
+        for name, kind, master, master_kind in LINKS
+        if ports or name not in PORTS
+    ]
+    monkeypatch.setattr(advise, "physical", lambda link: link["ifname"] in ports, raising=False)
+    assert [link["ifname"] for link in advise.choose_links(links, [])] == chosen
+
+
+def test_it_knows_the_kinds_that_the_component_knows(advise):
+    source = (COMPONENT_SOURCES / "linux/sys/rawe_interface_select.c").read_text(encoding="ascii")
+    kinds = re.findall(r'^    \{"(\w+)", "it ', source, re.MULTILINE)
+    assert set(kinds) == advise.UNUSED_KINDS
+    (kinds,) = re.findall(r"container_kinds\[\] = \{(.*)\};", source)
+    assert set(re.findall(r"\w+", kinds)) == advise.CONTAINER_KINDS
 
 
 def test_programs_for_root_are_found_without_their_directory_in_path(make_lab):
