@@ -117,6 +117,10 @@ def interface(advise, **facts):
         ({"up": False}, ["ip link set eth1 up"]),
         ({"mtu": 1500}, ["ip link set dev eth1 mtu 9000"]),
         ({"mtu": 1500, "max_mtu": 1500}, []),
+        (
+            {"mtu": 1500, "parent": "eth0"},
+            ["ip link set dev eth0 mtu 9000", "ip link set dev eth1 mtu 9000"],
+        ),
         ({"features": {"tx-tcp-segmentation": "off"}}, ["ethtool -K eth1 tx-tcp-segmentation on"]),
         ({"features": {"tx-tcp-segmentation": "off [fixed]"}}, []),
         ({"features": {}}, []),
