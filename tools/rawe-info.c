@@ -42,18 +42,6 @@ enum info_status {
     INFO_CANNOT = 2,     /**< wrong usage */
 };
 
-/** Kinds of port (bits), and the values of btl_rawe_kind. */
-enum info_kind { INFO_KIND_PACKET = 1, INFO_KIND_UDP = 2 };
-#define BOTH_KINDS ((unsigned)INFO_KIND_PACKET | (unsigned)INFO_KIND_UDP)
-static const struct {
-    const char *name;
-    unsigned kinds;
-} info_kinds[] = {
-    {"packet", INFO_KIND_PACKET},
-    {"udp", INFO_KIND_UDP},
-    {"auto", BOTH_KINDS},
-};
-
 /** The component's parameters that determine interfaces and sockets. */
 struct info_params {
     const char *source; /**< ompi_info that showed them; NULL: none did, these are defaults */
@@ -374,11 +362,7 @@ static void find_ompi(struct info *info)
     if (*info->params.kind == '\0') {
         info->params.kind = defaults.kind;
     }
-    for (size_t i = 0; i < sizeof info_kinds / sizeof info_kinds[0]; i++) {
-        if (strcmp(info->params.kind, info_kinds[i].name) == 0) {
-            info->params.kinds = info_kinds[i].kinds;
-        }
-    }
+    info->params.kinds = rawe_port_kinds(info->params.kind);
 }
 
 /** Enough for a ring on any interface; released at once. */
@@ -456,7 +440,7 @@ static void try_packet(const struct info *info, struct info_interface *one)
     }
     rawe_port_close(port);
     one->socket = info->privileges.packet_socket_errno == 0 ? INFO_SOCKET_OWN : INFO_SOCKET_HELPER;
-    one->kinds |= INFO_KIND_PACKET;
+    one->kinds |= RAWE_PORT_KIND_PACKET;
 }
 
 /** Find out for which kinds of port the component would use an interface. */
@@ -464,12 +448,12 @@ static void try_kinds(const struct info *info, struct info_interface *one)
 {
     uint8_t address[4];
 
-    if ((info->params.kinds & INFO_KIND_PACKET) != 0) {
+    if ((info->params.kinds & RAWE_PORT_KIND_PACKET) != 0) {
         try_packet(info, one);
     }
-    if ((info->params.kinds & INFO_KIND_UDP) != 0 &&
+    if ((info->params.kinds & RAWE_PORT_KIND_UDP) != 0 &&
         (one->interface.loopback || rawe_interface_ipv4(one->interface.index, address))) {
-        one->kinds |= INFO_KIND_UDP;
+        one->kinds |= RAWE_PORT_KIND_UDP;
     }
 }
 
@@ -536,9 +520,9 @@ static void decide_interfaces(struct info *info)
         struct info_interface *one = &info->interfaces[i];
         if (one->use != INFO_USE_NONE && one->kinds == 0) {
             one->use = INFO_USE_NONE;
-            one->why = info->params.kinds == INFO_KIND_PACKET ? "no socket can be opened"
-                       : info->params.kinds == INFO_KIND_UDP  ? NO_IPV4
-                                                              : NO_IPV4
+            one->why = info->params.kinds == RAWE_PORT_KIND_PACKET ? "no socket can be opened"
+                       : info->params.kinds == RAWE_PORT_KIND_UDP  ? NO_IPV4
+                                                                   : NO_IPV4
                            ", and no socket for raw frames can be opened";
         }
     }
@@ -616,12 +600,12 @@ static void show_use(const struct info_interface *one, unsigned wanted)
         return;
     }
     printf("used %sfor %s%s%s", one->use == INFO_USE_LOCAL ? "between ranks of this host " : "",
-           one->kinds == INFO_KIND_UDP ? "UDP" : "raw frames",
-           one->kinds == BOTH_KINDS ? ", and UDP to peers that these do not reach" : "",
+           one->kinds == RAWE_PORT_KIND_UDP ? "UDP" : "raw frames",
+           one->kinds == RAWE_PORT_KIND_BOTH ? ", and UDP to peers that these do not reach" : "",
            one->socket == INFO_SOCKET_HELPER ? "; socket by rawe-socket-helper" : "");
-    if ((wanted & ~one->kinds) == INFO_KIND_PACKET) {
+    if ((wanted & ~one->kinds) == RAWE_PORT_KIND_PACKET) {
         printf("; no raw frames: %s", one->socket_why);
-    } else if ((wanted & ~one->kinds) == INFO_KIND_UDP) {
+    } else if ((wanted & ~one->kinds) == RAWE_PORT_KIND_UDP) {
         printf("; no UDP: " NO_IPV4);
     }
     putchar('\n');

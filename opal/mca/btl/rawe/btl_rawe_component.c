@@ -123,14 +123,12 @@ static char *describe_interfaces(const struct rawe_interface *interfaces, unsign
     return text;
 }
 
-#define BOTH_KINDS ((unsigned)MCA_BTL_RAWE_KIND_PACKET | (unsigned)MCA_BTL_RAWE_KIND_UDP)
-
 /** Open a module for raw frames or, with `udp`, for UDP. */
 static void open_module(const struct rawe_interface *interface, bool udp)
 {
-    const unsigned kinds = mca_btl_rawe_params_kinds();
+    const unsigned kinds = rawe_port_kinds(mca_btl_rawe_params.kind);
     /* With both kinds, a failure matters only if nothing else can be used: see open_modules. */
-    const bool report = BOTH_KINDS != kinds;
+    const bool report = RAWE_PORT_KIND_BOTH != kinds;
 
     /* The last places are for lo, without which processes of this host may be unreachable. */
     const unsigned reserved = interface->loopback ? 0 : (unsigned)__builtin_popcount(kinds);
@@ -179,8 +177,8 @@ static size_t ring_bytes(unsigned links)
  */
 static void open_chosen(const struct rawe_interface *interfaces, unsigned chosen)
 {
-    static const unsigned order[] = {MCA_BTL_RAWE_KIND_PACKET, MCA_BTL_RAWE_KIND_UDP};
-    const unsigned kinds = mca_btl_rawe_params_kinds();
+    static const unsigned order[] = {RAWE_PORT_KIND_PACKET, RAWE_PORT_KIND_UDP};
+    const unsigned kinds = rawe_port_kinds(mca_btl_rawe_params.kind);
     bool reported = false;
 
     for (unsigned k = 0; k < sizeof(order) / sizeof(order[0]); ++k) {
@@ -188,12 +186,12 @@ static void open_chosen(const struct rawe_interface *interfaces, unsigned chosen
             if (interfaces[i].loopback) {
                 continue;
             }
-            const bool udp = MCA_BTL_RAWE_KIND_UDP == order[k];
+            const bool udp = RAWE_PORT_KIND_UDP == order[k];
             if (interfaces[i].up && (udp || interfaces[i].ethernet)) {
                 open_module(&interfaces[i], udp);
             } else if (!reported && !interfaces[i].up) {
                 MCA_BTL_RAWE_HELP_IF_ASKED(interface_down, interfaces[i].name);
-            } else if (!reported && MCA_BTL_RAWE_KIND_PACKET == kinds) {
+            } else if (!reported && RAWE_PORT_KIND_PACKET == kinds) {
                 MCA_BTL_RAWE_HELP_IF_ASKED(not_ethernet, interfaces[i].name);
             }
         }
@@ -204,12 +202,12 @@ static void open_chosen(const struct rawe_interface *interfaces, unsigned chosen
 /** Open modules for lo, of each kind: a host's processes may have different permissions. */
 static void open_loopback(const struct rawe_interface *interface)
 {
-    const unsigned kinds = mca_btl_rawe_params_kinds();
+    const unsigned kinds = rawe_port_kinds(mca_btl_rawe_params.kind);
 
-    if (0 != (MCA_BTL_RAWE_KIND_PACKET & kinds)) {
+    if (0 != (RAWE_PORT_KIND_PACKET & kinds)) {
         open_module(interface, false);
     }
-    if (0 != (MCA_BTL_RAWE_KIND_UDP & kinds)) {
+    if (0 != (RAWE_PORT_KIND_UDP & kinds)) {
         open_module(interface, true);
     }
 }

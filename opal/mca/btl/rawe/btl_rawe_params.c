@@ -3,6 +3,7 @@
 
 #include "btl_rawe_help.h"
 #include "core/base/rawe_wire.h"
+#include "linux/port/rawe_port.h"
 
 #include "opal/mca/base/mca_base_var.h"
 
@@ -122,27 +123,6 @@ static bool is_set(const char *text)
     return NULL != text && '\0' != *text;
 }
 
-/** Values of btl_rawe_kind. */
-static const struct {
-    const char *name;
-    unsigned kinds;
-} kind_values[] = {
-    {"packet", MCA_BTL_RAWE_KIND_PACKET},
-    {"udp", MCA_BTL_RAWE_KIND_UDP},
-    {"auto", MCA_BTL_RAWE_KIND_PACKET | MCA_BTL_RAWE_KIND_UDP},
-};
-
-unsigned mca_btl_rawe_params_kinds(void)
-{
-    const char *name = mca_btl_rawe_params.kind;
-    unsigned kinds = is_set(name) ? 0 : MCA_BTL_RAWE_KIND_PACKET;
-
-    for (size_t i = 0; i < sizeof(kind_values) / sizeof(kind_values[0]) && 0 == kinds; ++i) {
-        kinds = 0 == strcmp(name, kind_values[i].name) ? kind_values[i].kinds : 0;
-    }
-    return kinds;
-}
-
 const struct rawe_cc_type *mca_btl_rawe_params_congestion(void)
 {
     const char *name = mca_btl_rawe_params.congestion;
@@ -173,7 +153,7 @@ int mca_btl_rawe_params_check(void)
         return OPAL_ERR_BAD_PARAM;
     }
 
-    if (0 == mca_btl_rawe_params_kinds()) {
+    if (0 == rawe_port_kinds(mca_btl_rawe_params.kind)) {
         MCA_BTL_RAWE_HELP_IF_ASKED(parameter_out_of_range, "kind", mca_btl_rawe_params.kind,
                                    "packet, udp, auto");
         return OPAL_ERR_BAD_PARAM;

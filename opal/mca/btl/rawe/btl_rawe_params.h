@@ -123,12 +123,6 @@ extern struct mca_btl_rawe_params mca_btl_rawe_params;
 /** Register all of the above for `component` and read the user's values. OPAL_SUCCESS or error. */
 int mca_btl_rawe_params_register(const mca_base_component_t *component);
 
-/** Bits of the kinds of port, in btl_rawe_kind and in what processes publish. */
-enum { MCA_BTL_RAWE_KIND_PACKET = 1, MCA_BTL_RAWE_KIND_UDP = 2 };
-
-/** Return the kinds of port that may be used (btl_rawe_kind). 0: the value is unknown. */
-unsigned mca_btl_rawe_params_kinds(void);
-
 /** Return the chosen congestion control; NULL: the name is unknown. */
 const struct rawe_cc_type *mca_btl_rawe_params_congestion(void);
 

@@ -213,7 +213,7 @@ static void request_modex(struct record *record)
 /** Return the kind of port that an address has. */
 static unsigned kind_of(const struct mca_btl_rawe_address *address)
 {
-    return address->udp ? MCA_BTL_RAWE_KIND_UDP : MCA_BTL_RAWE_KIND_PACKET;
+    return address->udp ? RAWE_PORT_KIND_UDP : RAWE_PORT_KIND_PACKET;
 }
 
 static unsigned own_kinds(void)
@@ -229,8 +229,7 @@ static unsigned own_kinds(void)
 /** Return what `head.ethertype` has. UDP datagrams have no EtherType. */
 static uint16_t own_ethertype(void)
 {
-    return 0 != (MCA_BTL_RAWE_KIND_PACKET & own_kinds()) ? (uint16_t)mca_btl_rawe_params.ethertype
-                                                         : 0;
+    return 0 != (RAWE_PORT_KIND_PACKET & own_kinds()) ? (uint16_t)mca_btl_rawe_params.ethertype : 0;
 }
 
 /** A parameter that must be equal on both sides, but is not. */

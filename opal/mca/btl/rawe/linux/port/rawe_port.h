@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -24,6 +25,25 @@
 
 /** Words of rawe_port_config.groups. */
 #define RAWE_PORT_GROUP_WORDS 8u
+
+/** Kinds of port (bits), as processes publish them. */
+enum {
+    RAWE_PORT_KIND_PACKET = 1,
+    RAWE_PORT_KIND_UDP = 2,
+    RAWE_PORT_KIND_BOTH = RAWE_PORT_KIND_PACKET | RAWE_PORT_KIND_UDP,
+};
+
+/** Return the kinds that a value of btl_rawe_kind allows. NULL, "": the default. 0: unknown. */
+static inline unsigned rawe_port_kinds(const char *value)
+{
+    if (value == NULL || *value == '\0' || strcmp(value, "packet") == 0) {
+        return RAWE_PORT_KIND_PACKET;
+    }
+    if (strcmp(value, "udp") == 0) {
+        return RAWE_PORT_KIND_UDP;
+    }
+    return strcmp(value, "auto") == 0 ? RAWE_PORT_KIND_BOTH : 0;
+}
 
 /** A port's use, which selects its frames. Each frame goes to one port, except PROBEs to two. */
 enum rawe_port_use {
