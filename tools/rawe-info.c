@@ -3,7 +3,7 @@
  *
  * rawe-info: shows which interfaces the component would use on this host, for raw frames or UDP,
  * and why; what this user may do; which Open MPI has which component. Facts only; rawe-advise says
- * what to change. Nothing is freed: the program shows what it has found and exits.
+ * what to change. It frees no memory, because it exits once it has shown its findings.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -448,7 +448,7 @@ static void try_kinds(const struct info *info, struct info_interface *one)
 {
     uint8_t address[4];
 
-    if ((info->params.kinds & RAWE_PORT_KIND_PACKET) != 0) {
+    if ((info->params.kinds & RAWE_PORT_KIND_PACKET) != 0 && one->interface.ethernet) {
         try_packet(info, one);
     }
     if ((info->params.kinds & RAWE_PORT_KIND_UDP) != 0 &&
@@ -475,6 +475,20 @@ static void check_params(struct info_params *params, const char *unknown)
     }
 }
 
+/** Return why the component would not reach other hosts through an interface; NULL: it would. */
+static const char *refusal_of(const struct info *info, const struct rawe_interface *interface)
+{
+    const bool named = interface->chosen && interface->up && !interface->ethernet;
+
+    if (*info->params.refusal != '\0') {
+        return "the parameters are refused";
+    }
+    /* UDP uses named interfaces of any type; see open_chosen in the component's source. */
+    return named && (info->params.kinds & RAWE_PORT_KIND_UDP) != 0
+               ? NULL
+               : rawe_interface_refusal(interface);
+}
+
 #define NO_IPV4 "it has no IPv4 address for UDP"
 
 /** Decide about lo, for ranks on this host: after the others, if there are any. */
@@ -499,8 +513,7 @@ static void decide_interfaces(struct info *info)
 
     for (unsigned i = 0; i < info->interface_count; i++) {
         struct info_interface *one = &info->interfaces[i];
-        one->why = *info->params.refusal != '\0' ? "the parameters are refused"
-                                                 : rawe_interface_refusal(&one->interface);
+        one->why = refusal_of(info, &one->interface);
         if (one->why == NULL) {
             one->use = INFO_USE_REMOTE;
             try_kinds(info, one);
@@ -604,7 +617,7 @@ static void show_use(const struct info_interface *one, unsigned wanted)
            one->kinds == RAWE_PORT_KIND_BOTH ? ", and UDP to peers that these do not reach" : "",
            one->socket == INFO_SOCKET_HELPER ? "; socket by rawe-socket-helper" : "");
     if ((wanted & ~one->kinds) == RAWE_PORT_KIND_PACKET) {
-        printf("; no raw frames: %s", one->socket_why);
+        printf("; no raw frames: %s", one->interface.ethernet ? one->socket_why : "not Ethernet");
     } else if ((wanted & ~one->kinds) == RAWE_PORT_KIND_UDP) {
         printf("; no UDP: " NO_IPV4);
     }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Jobs whose frames are UDP datagrams (btl_rawe_kind udp), without any privilege."""
 
+import re
 import socket
 import subprocess
 import sys
@@ -30,6 +31,8 @@ from conftest import (
     until_told,
     wait_until,
 )
+
+from rawelab import launch
 
 UDP = ("--mca", "btl_rawe_kind", "udp")
 AUTO = ("--mca", "btl_rawe_kind", "auto")
@@ -173,11 +176,22 @@ def fixture_tunnel(make_lab):
         one.communicate()
 
 
-@pytest.mark.parametrize("kind, runs", [("udp", True), ("auto", True), ("packet", False)])
-def test_an_interface_that_is_not_ethernet(tunnel, verify, kind, runs):
+@pytest.mark.parametrize(
+    "kind, shown",
+    [
+        ("udp", "used for UDP"),
+        ("auto", "used for UDP; no raw frames: not Ethernet"),
+        ("packet", "not used: not Ethernet"),
+    ],
+)
+def test_an_interface_that_is_not_ethernet(tunnel, verify, info, kind, shown):
+    settings = {"btl_rawe_kind": kind, "btl_rawe_if_include": "tun0"}
+    settings["mca_base_component_path"] = launch.component_path(tunnel.build)
+    argv = ["env", *(f"OMPI_MCA_{name}={value}" for name, value in settings.items()), info]
+    assert re.findall(r"^  tun0 +(.*)$", tunnel.run(0, argv).stdout, re.MULTILINE) == [shown]
     words = ["--mca", "btl_rawe_kind", kind, "--mca", "btl_rawe_if_include", "tun0"]
     words += [*STATS, verify, *EFFORT]
-    if runs:
+    if shown.startswith("used"):
         result = run_verify(tunnel, 2, *words)
         assert counted(result, "link_frames_received") > 0
         assert help_messages(result) == [], show(result)
