@@ -6,7 +6,7 @@
  *
  * If a frame was sent twice, the sender cannot know which copy has arrived. It may assume that it
  * was the newest, but not before an answer to that copy is possible (RFC 8985 section 6.2 step 2).
- * The simulator assumes likewise.
+ * The simulator makes the same assumption.
  */
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A run and its invariants: frames cross the network, members are woken when they have asked to be,
- * and time jumps from event to event.
+ * A run: frames cross the network, members are woken when they have asked to be, and time jumps
+ * from event to event.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -11,11 +11,8 @@
 #include <string.h>
 
 #include "base/rawe_crc32c.h"
-#include "group/rawe_group_stream.h"
-#include "group_sim.h"
+#include "group_run.h"
 #include "net_harness.h"
-#include "sim_event.h"
-#include "sim_random.h"
 
 /** A run that takes longer is considered endless. */
 #define LONGEST_NS (300 * NS_PER_S)
@@ -45,38 +42,7 @@ struct sending {
     uint8_t data[];
 };
 
-struct host {
-    struct run *run;
-    uint32_t self;
-    struct rawe_group group;
-    struct rawe_group_counters counters;
-    bool started;
-    bool left;              /**< it has left with all its data, or has died */
-    uint64_t wake_ns;       /**< when an event will wake it */
-    uint64_t full_until_ns; /**< its link is full until then */
-    uint32_t burst_left;    /**< following frames to lose, for at most a second */
-    uint64_t burst_until_ns;
-    uint32_t *delivered; /**< number of messages, by root */
-    uint32_t *at_bytes;  /**< bytes received of the current message, by root */
-    struct known known;
-    uint32_t sends, done;
-    uint8_t place[UINT16_MAX]; /**< destination of a batch's data */
-};
-
-struct run {
-    const struct plan *plan;
-    struct outcome *outcome;
-    struct sim_random random;
-    struct sim_events events;
-    uint64_t now_ns;
-    struct host *host;
-    uint64_t came_ns; /**< time of the last delivery */
-    bool trace;
-};
-
-static void violate(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void violate(struct run *run, const char *format, ...)
+void violate(struct run *run, const char *format, ...)
 {
     if (run->outcome->violation[0] == 0) {
         va_list arguments;
@@ -246,7 +212,7 @@ static void put_batch_on_wire(struct host *host, const uint8_t *head, const stru
     }
     const bool lost = sim_random_chance(&run->random, run->plan->shared_ppm);
     for (uint32_t i = 0; i < run->plan->members; i++) {
-        /* The device cuts the batch into frames, some of which receivers merge again. */
+        /* The device cuts the batch into frames; receivers merge some of them again. */
         uint32_t at_bytes = i == host->self ? header.payload_bytes : 0;
         while (at_bytes < header.payload_bytes) {
             const uint32_t frames = 1 + (uint32_t)sim_random_below(&run->random, 64);
@@ -416,156 +382,20 @@ static void start(struct run *run, uint32_t self)
     host->started = true;
 }
 
-/* Invariants. */
+/* The run. */
+
+/** Let a member leave if it is allowed to. It sends nothing afterwards. */
+static void depart(struct run *run, struct host *host)
+{
+    host->left = host->left ||
+                 (run->plan->unfenced && check_has_all(run, host) && rawe_group_done(&host->group));
+}
 
 static uint64_t dropped(const struct rawe_group_counters *counters)
 {
     return counters->dropped_decode + counters->dropped_group + counters->dropped_member +
            counters->dropped_checksum + counters->dropped_outside;
 }
-
-/** Check a member after a call. The member's next progress must send any frame held back. */
-static void check_member(struct run *run, struct host *host, bool progressed)
-{
-    const struct rawe_group *group = &host->group;
-    const uint64_t next_ns = rawe_group_next_ns(group);
-    if (group->next - group->base > run->plan->window_frames ||
-        group->sent - group->base > group->next - group->base) {
-        violate(run, "member %u: the window is %u frames", host->self, group->next - group->base);
-    }
-    if (group->held_ns != 0 && progressed) {
-        violate(run, "member %u makes progress, and holds a frame back", host->self);
-    }
-    if ((group->window == NULL) != (group->base == group->next)) {
-        violate(run, "member %u: the window's memory", host->self);
-    }
-    if (progressed && next_ns <= run->now_ns) {
-        violate(run, "member %u wants to be called at once, again and again", host->self);
-    }
-    for (uint32_t i = 0; group->base != group->next && i < run->plan->members; i++) {
-        const struct rawe_group_member *members = run->host[i].group.members;
-        const struct rawe_group_stream *stream =
-            members == NULL ? NULL : members[host->self].stream;
-        if (stream != NULL && rawe_sequence_before(stream->next, group->base)) {
-            violate(run, "member %u has released what %u has not delivered", host->self, i);
-        }
-        if (run->plan->members > 100) {
-            break; /* checking small groups suffices */
-        }
-    }
-    wake_by(host, next_ns);
-}
-
-/** Return true if a member has received and sent all its messages. */
-static bool has_all(const struct run *run, const struct host *host)
-{
-    uint32_t messages = 0, delivered = 0;
-    for (uint32_t i = 0; i < run->plan->orders; i++) {
-        messages += run->plan->order[i].root != host->self;
-    }
-    for (uint32_t root = 0; root < run->plan->members; root++) {
-        delivered += host->delivered[root];
-    }
-    return delivered == messages && host->done == run->plan->orders - messages;
-}
-
-/** Let a member leave if it is allowed to. It sends nothing afterwards. */
-static void depart(struct run *run, struct host *host)
-{
-    host->left =
-        host->left || (run->plan->unfenced && has_all(run, host) && rawe_group_done(&host->group));
-}
-
-/** Check that a member has sent and received all messages and has no work left. */
-static void check_member_end(struct run *run, const struct host *host)
-{
-    if (!rawe_group_done(&host->group) || !has_all(run, host)) {
-        violate(run, "member %u: something is missing, or not acknowledged", host->self);
-    }
-    if (!host->left && rawe_group_next_ns(&host->group) != UINT64_MAX) {
-        violate(run, "member %u: something is left to do", host->self);
-    }
-    for (uint32_t i = 0; i < run->plan->members; i++) {
-        const struct rawe_group_stream *stream =
-            host->group.members == NULL ? NULL : host->group.members[i].stream;
-        if (stream != NULL && (stream->stored_frames != 0 || stream->stored != NULL)) {
-            violate(run, "member %u keeps frames", host->self);
-        }
-    }
-}
-
-/** Return the time by which all messages must be delivered: see doc/simulator.md. */
-static uint64_t latest_ns(const struct run *run, uint64_t frames)
-{
-    const struct plan *plan = run->plan;
-    uint64_t calm_ns = plan->order[plan->orders - 1].at_ns;
-    for (uint32_t i = 0; i < plan->members; i++) {
-        const struct fate *fate = &plan->fate[i];
-        const uint64_t ends[] = {fate->starts_ns, fate->pause_until_ns, fate->refuses_until_ns};
-        for (unsigned k = 0; k < 3; k++) {
-            calm_ns = ends[k] > calm_ns ? ends[k] : calm_ns;
-        }
-    }
-    const uint64_t round_ns =
-        RAWE_GROUP_STATUS_NS + 2 * RAWE_GROUP_NACK_NS + plan->members * RAWE_GROUP_SPREAD_NS +
-        8 * plan->delay_ns + 2 * plan->jitter_ns + (plan->late_ppm != 0 ? 4 * plan->late_ns : 0) +
-        (plan->full_ppm != 0 ? 2 * NS_PER_MS : 0) + (plan->refuse_ppm != 0 ? 4 * NS_PER_MS : 0);
-    const uint64_t rounds = plan->orders + 2 * frames / (plan->window_frames / 2 + 1) +
-                            2 * frames / RAWE_GROUP_NACK_FRAMES + 10;
-    return calm_ns + rounds * round_ns;
-}
-
-/** Check that all messages arrived in time, with no superfluous repairs or control messages. */
-static void check_end(struct run *run)
-{
-    const struct plan *plan = run->plan;
-    struct outcome *outcome = run->outcome;
-    uint64_t quiet_control = 0, messages = 0, unbuffered = 0;
-    for (uint32_t i = 0; i < plan->members; i++) {
-        const struct host *host = &run->host[i];
-        const struct rawe_group_counters *counters = &host->counters;
-        outcome->frames += counters->frames_sent;
-        outcome->repairs += counters->repairs_sent;
-        outcome->nacks += counters->nacks_sent;
-        outcome->control += counters->nacks_sent + counters->acks_sent + counters->status_sent;
-        messages += counters->messages_sent;
-        unbuffered += counters->no_buffer;
-        /* Allow a STATUS, and an ACK from each other member, per half window and per pause. */
-        quiet_control +=
-            (counters->frames_sent / (plan->window_frames / 2) + 2 * counters->messages_sent +
-             counters->batches_sent / (RAWE_GROUP_BATCHES_MAX / 2)) *
-            2 * (plan->members - 1);
-        if (!plan->dies) {
-            check_member_end(run, host);
-        }
-    }
-    if (!plan->dies && run->came_ns > latest_ns(run, outcome->frames)) {
-        violate(run, "the last message comes at %" PRIu64 " us, %" PRIu64 " too late",
-                run->came_ns / NS_PER_US,
-                (run->came_ns - latest_ns(run, outcome->frames)) / NS_PER_US);
-    }
-    /* Each repair or NACK must be for a missed frame; if members ask, repairs may be repeated. */
-    if (plan->asks == 0 &&
-        (outcome->repairs > outcome->missed || outcome->nacks > outcome->missed)) {
-        violate(run, "%" PRIu64 " repairs and %" PRIu64 " NACKs for %" PRIu64 " frames missed",
-                outcome->repairs, outcome->nacks, outcome->missed);
-    }
-    if (plan->asks == 0 &&
-        outcome->control > 4 * plan->members * (outcome->frames + messages) + outcome->missed) {
-        violate(run, "%" PRIu64 " control messages for %" PRIu64 " frames", outcome->control,
-                outcome->frames);
-    }
-    if (plan->quiet && (outcome->nacks != 0 || outcome->repairs != 0 || unbuffered != 0)) {
-        violate(run, "%" PRIu64 " NACKs and %" PRIu64 " repairs, and nothing was lost",
-                outcome->nacks, outcome->repairs);
-    }
-    if (plan->quiet && outcome->control > quiet_control) {
-        violate(run, "%" PRIu64 " control messages, where %" PRIu64 " are enough", outcome->control,
-                quiet_control);
-    }
-}
-
-/* The run. */
 
 static void take_in(struct host *host, const uint8_t *bytes, uint32_t len_bytes, bool is_batch)
 {
@@ -714,6 +544,7 @@ static void happen(struct run *run, const struct sim_event *event)
         progressed = true;
     }
     check_member(run, host, progressed);
+    wake_by(host, rawe_group_next_ns(&host->group));
     depart(run, host);
 }
 
