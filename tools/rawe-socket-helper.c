@@ -79,7 +79,7 @@ struct caller {
     bool listed; /**< found in the list for an earlier request: skip the name services */
 };
 
-/** What the access list allows a caller for one request. */
+/** The parts of a caller's request that the access list allows. */
 struct permission {
     bool user;
     bool interface;

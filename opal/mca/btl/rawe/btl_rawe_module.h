@@ -209,8 +209,8 @@ bool mca_btl_rawe_module_open_if_needed(mca_btl_rawe_module_t *module);
 void mca_btl_rawe_modules_open_wanted(void);
 
 /**
- * Note that sockets could not be opened. MPI's threads report it, because Open MPI's output is safe
- * only there. `in_use`: the sockets were in use, and peers may give this process up.
+ * Note that sockets could not be opened. MPI's threads report it, because only they may call Open
+ * MPI's output. `in_use`: the sockets were in use, and peers may give this process up.
  */
 void mca_btl_rawe_failure_note(bool in_use, const char *interface,
                                const struct rawe_port_error *error);

@@ -379,7 +379,7 @@ static bool rdma_begin(mca_btl_rawe_fragment_t *fragment)
     return taken;
 }
 
-/** Begin a handed-over PUT or GET, parts of which other modules may carry. */
+/** Begin a handed-over PUT or GET. Other modules may carry parts of it. */
 static void rdma_handed_over(struct mca_btl_rawe_work *work)
 {
     mca_btl_rawe_fragment_t *fragment = fragment_of_work(work);

@@ -30,7 +30,7 @@ typedef struct mca_btl_rawe_fragment {
     struct rawe_link complete;     /**< in the list of mca_btl_rawe_send_complete_deferred */
     int status;                    /**< completion status */
     struct {
-        mca_btl_base_module_t *btl; /**< NULL: a message. All but `before` is for the callback */
+        mca_btl_base_module_t *btl; /**< NULL: a message. The callback gets all but `before` */
         const opal_proc_t *proc;
         void *local_address;
         mca_btl_base_registration_handle_t *local_handle;

@@ -38,7 +38,7 @@ static inline int opal_thread_internal_mutex_init(opal_thread_internal_mutex_t *
     return 0 == status ? OPAL_SUCCESS : OPAL_ERR_IN_ERRNO;
 }
 
-/** 0: taken, 1: somebody else has it. */
+/** 0: taken, 1: another thread has it. */
 static inline int opal_thread_internal_mutex_trylock(opal_thread_internal_mutex_t *mutex)
 {
     return 0 != pthread_mutex_trylock(mutex);

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Stands in for the header of this name of Open MPI 5.0 and later, as threads_pthreads_mutex.h
- * beside it does: how a thread that waits gives way to others.
+ * Replaces the header of this name of Open MPI 5.0 and later, like threads_pthreads_mutex.h beside
+ * it. It lets a waiting thread yield the processor.
  */
 #ifndef RAWE_THREADS_PTHREADS_THREADS_H
 #define RAWE_THREADS_PTHREADS_THREADS_H
@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-/** What the user has chosen: nothing, sched_yield() or nanosleep(). */
+/** The user's choice: nothing, sched_yield() or nanosleep(). */
 OPAL_DECLSPEC extern void (*opal_threads_pthreads_yield_fn)(void);
 
 static inline void opal_thread_yield(void)

@@ -102,7 +102,7 @@ void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandone
 /** Tell the owner, once, if the peer ended the connection before it had all data. */
 void rawe_conn_report_loss(struct rawe_conn *conn);
 
-/** What a peer still needs from our finalizing process, as far as the owner knows. */
+/** The owner's knowledge of a peer's remaining needs from our finalizing process. */
 enum rawe_needs {
     RAWE_NEEDS_ALL,  /**< our data, and notice that we are finalizing: it may send to us */
     RAWE_NEEDS_DATA, /**< our data */

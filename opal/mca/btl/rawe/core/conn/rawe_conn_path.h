@@ -30,7 +30,7 @@ void rawe_conn_limit_payload(struct rawe_conn *conn, uint32_t payload_max_bytes)
 
 /* ---- transmission ---- */
 
-/** Return the credit to advertise: how many frames the peer may have in flight to us here. */
+/** Return the credit to advertise: the number of frames that the peer may have in flight to us. */
 static inline uint16_t rawe_conn_advertise(struct rawe_conn *conn)
 {
     struct rawe_pull *pull = &conn->path.into->pull;

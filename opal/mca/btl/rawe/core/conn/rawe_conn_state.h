@@ -120,7 +120,7 @@ enum rawe_end_state {
     RAWE_END_BOTH_ANNOUNCED, /**< both are finalizing, and know */
 };
 
-/** What the peer says about the connection; we believe it later. Drawn in rawe_conn_end.h. */
+/** The peer's statement about the connection; it takes effect later. Drawn in rawe_conn_end.h. */
 enum rawe_disowned {
     RAWE_DISOWNED_NOT,      /**< nothing, or it has since sent other frames */
     RAWE_DISOWNED_ENDED,    /**< it has ended the connection, or does not know it */

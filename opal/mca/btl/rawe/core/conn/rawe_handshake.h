@@ -33,7 +33,7 @@ struct rawe_handshake {
     uint8_t state;             /**< enum rawe_conn_state */
 };
 
-/** What a CONNECT from a peer with this incarnation means for the connection. */
+/** The meaning of a CONNECT with this incarnation for the connection. */
 enum rawe_handshake_verdict {
     RAWE_HANDSHAKE_DROP, /**< late, or the connection has failed: ignore the frame */
     RAWE_HANDSHAKE_SAME, /**< the known incarnation, or the first one: answer it */

@@ -45,7 +45,7 @@ struct rawe_group_part {
     bool last;            /**< in the last part: this is the group's last message */
 };
 
-/** Used in place of a member: all other members. */
+/** The number that stands for all other members. */
 #define RAWE_GROUP_ALL UINT32_MAX
 
 /** How messages are sent. These functions must not call back. */

@@ -180,7 +180,7 @@ static void take_stored(struct rawe_group_stream *stream)
     }
 }
 
-/** Return a sequence number up to which all members have acknowledged, as the window ensures. */
+/** Return a number before which all members have acknowledged all frames; the window ensures it. */
 static uint32_t acked_by_all(const struct rawe_group_stream *stream)
 {
     return stream->next - stream->config->window_frames;

@@ -17,8 +17,8 @@ static bool has_queue(const struct rawe_credit *credit)
 }
 
 /**
- * Return how many frames a lane may queue here. The bulk lane, whose frames also arrive in the ring
- * until batches are validated, gets at most half of the ring.
+ * Return the number of frames that a lane may queue on this host. The bulk lane, whose frames also
+ * arrive in the ring until batches are validated, gets at most half of the ring.
  */
 static uint32_t room(const struct rawe_credit *credit, unsigned lane)
 {

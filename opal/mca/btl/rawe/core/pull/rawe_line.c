@@ -134,7 +134,7 @@ static void judge_probation(struct rawe_line *line)
     }
 }
 
-/** Adjust the rate to what the line has delivered in a window. */
+/** Adjust the rate to the throughput of a window. */
 static void learn_rate(struct rawe_line *line, uint64_t delivered_mbps)
 {
     struct rawe_line_host *host = line->host;

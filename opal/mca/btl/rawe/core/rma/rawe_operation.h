@@ -47,7 +47,7 @@ struct rawe_operation {
     /* the engine's */
     struct rawe_peer *peer;       /**< the target; NULL: not begun by a peer object */
     struct rawe_link link;        /**< in the engine's list of waiting GETs, or in the table's */
-    struct rawe_operation *whole; /**< the operation of which it is a piece */
+    struct rawe_operation *whole; /**< the operation that this is a piece of */
     struct rawe_budget *budget;   /**< the limit shared with other operations; NULL: none */
     uint64_t asked_bytes;         /**< GET in pieces: how many bytes have been requested */
     struct rawe_operation_table *table; /**< NULL: not in a table */
@@ -108,7 +108,7 @@ void rawe_operation_remove(struct rawe_operation *operation);
 struct rawe_operation *rawe_operation_find(const struct rawe_operation_table *table, uint32_t index,
                                            uint64_t key, uint32_t peer_key, uint16_t peer_port);
 
-/** Return when operations on a peer last made progress; 0: none. `began`: one began then. */
+/** Return when operations on a peer last made progress; 0: none. `began`: that was a beginning. */
 uint64_t rawe_operation_progress_ns(const struct rawe_operation_table *table, uint32_t peer_key,
                                     uint16_t peer_port, bool *began);
 

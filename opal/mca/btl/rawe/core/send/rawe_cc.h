@@ -72,7 +72,7 @@ extern const struct rawe_cc_type *const rawe_cc_types[];
 void rawe_cc_start(struct rawe_cc *cc, const struct rawe_cc_type *type, uint32_t most,
                    uint32_t frame_bytes, uint64_t now_ns);
 
-/** Ignore losses of frames sent so far, which used another path: they are no congestion here. */
+/** Ignore losses of frames sent so far: they used another path, and say nothing about this one. */
 static inline void rawe_cc_excuse(struct rawe_cc *cc, uint64_t now_ns)
 {
     cc->recovery_ns = now_ns;
@@ -153,7 +153,7 @@ static inline void rawe_cc_acknowledged(struct rawe_cc *cc, const struct rawe_ac
     cc->type->acknowledged(cc, ack);
 }
 
-/** What the loss of a frame means. */
+/** The meaning of a frame's loss. */
 enum rawe_cc_loss {
     RAWE_CC_KNOWN,      /**< part of the last congestion event */
     RAWE_CC_CONGESTION, /**< a new congestion event: the window was reduced */

@@ -43,7 +43,7 @@ struct rawe_txframe_times {
 /**
  * A frame, or a batch: `segments` frames with consecutive numbers, each of which carries
  * `segment_bytes` of the data (the last one may have less). Bit masks hold the state of each frame,
- * bit 0 for the first. What a short message needs comes first, to use fewer cache lines.
+ * bit 0 for the first. Fields for short messages come first, to use fewer cache lines.
  */
 struct rawe_txframe {
     struct rawe_txframe *next;     /**< in the window, the next frame; else in the free list */
@@ -265,7 +265,7 @@ static inline void rawe_sendwin_retract(struct rawe_sendwin *window,
     window->to_transmit -= frame->segments;
 }
 
-/** Update a frame of which parts were sent before, when `segments` of it are sent. */
+/** Update a frame, other parts of which were sent before, when `segments` of it are sent. */
 void rawe_sendwin_note_again(struct rawe_txframe *frame, uint64_t segments, uint64_t sent_ns);
 
 /** At `sent_ns`, the link accepted segments of a frame that were WAITING or LOST. */

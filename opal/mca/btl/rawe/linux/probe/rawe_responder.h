@@ -41,7 +41,7 @@ struct rawe_responder_counters {
     uint64_t pauses;         /**< times that the thread slept because of the rate limit */
 };
 
-/** What the thread does besides answering PINGs. */
+/** Duties of the thread besides answering PINGs. */
 struct rawe_responder_duty {
     /**
      * Returns true if the process makes progress; PONGs report it (RAWE_FLAG_SERVICED). NULL: no.
