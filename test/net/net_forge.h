@@ -12,7 +12,7 @@
 /** Maximum length of a forged frame. */
 #define NET_FORGED_BYTES_MAX 4096u
 
-/** What is wrong with a forgery, apart from its numbers. */
+/** The faults of a forgery besides its numbers. */
 enum net_deceit {
     NET_DECEIT_NONE,
     NET_DECEIT_UNKNOWN_PEER, /**< wrong key or port: the victim must ignore the frame */

@@ -300,7 +300,7 @@ static void begin_host(unsigned ranks)
     }
 }
 
-/** Let each process grant what it may. Returns the total number of frames granted. */
+/** Let each process grant as many frames as it may. Returns the total number of frames granted. */
 static uint32_t grant_all(unsigned ranks)
 {
     uint32_t frames = 0;

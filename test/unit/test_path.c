@@ -14,7 +14,7 @@ static struct rawe_path_search search;
 static struct rawe_path paths[8];
 static uint64_t now_ns;
 
-/** Begin a search of one path, of which only the MTU is known. */
+/** Begin a search of one path; only its MTU is known. */
 static void begin_one(uint32_t mtu_bytes)
 {
     paths[0] = (struct rawe_path){.mtu_bytes = mtu_bytes};

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of core/pull/rawe_pull.c: which long GETs may request how much. Peers are dummies here.
+ * Tests of core/pull/rawe_pull.c: the amounts that long GETs may request. Peers are dummies.
  */
 #include <string.h>
 

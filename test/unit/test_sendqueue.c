@@ -51,7 +51,7 @@ static void assert_queue(unsigned first, unsigned count, uint64_t bytes)
     assert_ptr_equal(queue.tail, link);
 }
 
-/** Queue a fragmented message and put all of it into frames, one of which refers to it. */
+/** Queue a fragmented message and put all of it into frames; one of them refers to it. */
 static struct rawe_send *framed_message(unsigned index)
 {
     assert_true(rawe_sendqueue_may_number(&queue));

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of which frames the ports of a group of hosts receive, over a veth pair in its own network
- * namespace.
+ * Tests of the frames that the ports of a group of hosts receive, over a veth pair in its own
+ * network namespace.
  */
 #include <arpa/inet.h>
 #include <net/if.h>

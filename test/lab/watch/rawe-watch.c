@@ -159,7 +159,7 @@ static void send_one(mca_bml_base_btl_t *way)
 static void watch_uncalled(int count)
 {
     mca_btl_base_active_message_trigger[TAG].cbfunc = arrive;
-    /* Connects the ranks, both of which have set their callbacks by now. */
+    /* Connect the ranks. Both have set their callbacks. */
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
         ompi_proc_t *peer = ompi_comm_peer_lookup((ompi_communicator_t *)MPI_COMM_WORLD, 1);

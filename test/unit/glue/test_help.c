@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of which messages are shown to the user, and how often, depending on Open MPI's own
+ * Tests of the messages shown to the user, and of their number, which depends on Open MPI's own
  * parameters. Open MPI's output is intercepted.
  */
 #include "btl_rawe_compat.h"

@@ -218,7 +218,7 @@ TEST(module_progress__refused_data_ends_the_job_and_blames_no_process)
          "reaches beyond the registered memory"},
         /* Refused by the progress thread while the program computed. */
         {"a PUT, by another thread", 0, 1, RAWE_REFUSAL_UNKNOWN, 0, false, "put_refused", ""},
-        /* The target memory is no longer registered, and nobody waits for the data. */
+        /* The target memory is no longer registered, and no process waits for the data. */
         {"a PUT in finalize", 0, 1, RAWE_REFUSAL_BOUNDS, 1, true, NULL, NULL},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -197,7 +197,7 @@ TEST(thread_service__does_not_spin_on_what_it_cannot_read)
     assert_false(fake.listens);
 }
 
-/** Run the thread with data queued, of which the link accepts `batches` batches. */
+/** Run the thread with data queued; the link accepts `batches` batches of it. */
 static void have_more_to_send(unsigned batches)
 {
     static struct rawe_conn conn;

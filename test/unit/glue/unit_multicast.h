@@ -24,7 +24,7 @@
 #define FRAMES_MAX 100u
 #define MS 1000000ull
 
-/** A queue of frames, of which `taken` have been received. */
+/** A queue of frames; `taken` of them have been received. */
 struct frames {
     unsigned count, taken;
     size_t len_bytes[FRAMES_MAX];
