@@ -399,7 +399,7 @@ class Cluster:
         enter = f'mount --bind "$0" {self.place} && {hook} && exec "$@"'
         file.write_text(
             f"""#!/bin/sh
-host=$1
+host=${{1##*@}}
 shift
 [ -e "/run/netns/rawe-$host" ] || exit 255
 unset $(env | sed -n 's/^\\(OMPI_MCA_[a-z_]*\\)=.*/\\1/p')
@@ -548,11 +548,22 @@ def test_a_host_that_goes_away_holds_nothing_up(tmp_path):
     module = load_program("rawe-setup")
     module.HOST_SECONDS = 1
     shell = tmp_path / "shell"
-    shell.write_text("#!/bin/sh\necho listening\nexec sleep 1000\n", encoding="ascii")
+    shell.write_text(
+        "#!/bin/sh\necho listening on this host is logged\nexec sleep 1000\n", encoding="ascii"
+    )
     shell.chmod(0o755)
     options = argparse.Namespace(rsh=str(shell))
     hosts = (module.Remote("one"), module.Remote("two"))
     assert not module.ping(options, 1, hosts[0], "eth0", hosts[1], "eth0")
+
+
+def test_a_host_file_names_users(cluster, build):
+    lines = [f"root@{name} slots=1\n" for name in cluster.names[:2]]
+    cluster.file.write_text("".join(lines), encoding="ascii")
+    path = f"{build / 'bench/imb-runs'}:{settings(cluster.place, build)['PATH']}"
+    text = cluster.run("--rights", "none", PATH=path)
+    times_shown = r"^Half a round trip .*: tcp [\d.]+ us, rawe [\d.]+ us$"
+    assert re.search(times_shown, text, re.MULTILINE), text
 
 
 @pytest.mark.parametrize(
