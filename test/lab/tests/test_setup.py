@@ -175,6 +175,7 @@ HELPER_FAILURES = [
     ),
     (write_list(f"group {GROUP}\ninterface lo eth0\nuser\n"), "line 3 is wrong", "correct it"),
     (write_list(f"interface lo eth0\n#{510 * '-'}\n"), "line 2 is wrong", "correct it"),
+    (write_list("interface lo eth0\n"), "admits no user", SET_UP),
     (write_list(f"group {GROUP}\ninterface lo e*0\n"), "lacks interface eth0", SET_UP),
     (lambda place: (place / "helper.conf").chmod(0o600), "users may not read", "chmod a+r"),
     (lambda place: place.chmod(0o700), "users may not read", "chmod a+x"),
@@ -272,9 +273,11 @@ def test_a_list_keeps_the_lines_of_the_administrator(make_lab, place):
     run(lab, place, *HELPER, "--yes")
     assert file.read_text() == f"{mine}\ninterface eth1\n"
     file.write_text("user 4712\n" + file.read_text())
-    before = file.read_text()
+    os.chown(file, 0, NOBODY)
+    file.chmod(0o640)
+    before = state(place)
     assert "To do" not in run(lab, place, *HELPER, "--yes")
-    assert file.read_text() == before
+    assert state(place) == before
     # A list that others wrote is not taken over.
     os.chown(file, 4711, 4711)
     run(lab, place, *HELPER, "--yes")
