@@ -194,6 +194,18 @@ TEST(search__an_own_pause_is_no_silence)
     assert_false(rawe_path_search_advance(&search, now_ns));
 }
 
+/** A process that has answered gets the search's whole time. */
+TEST(search__ends_after_silence)
+{
+    for (unsigned answers = 0; answers < 2; answers++) {
+        begin_one(1500);
+        paths[0].silence_ns = SECOND;
+        run(answers == 0 ? 0 : SMALLEST);
+        assert_int_equal(now_ns, answers == 0 ? 2 * SECOND : 11 * SECOND);
+        assert_int_equal(paths[0].reachable, answers);
+    }
+}
+
 TEST(search__what_was_never_asked_is_no_answer)
 {
     uint32_t mtus[4];

@@ -349,27 +349,38 @@ def test_ranks_without_network_rights_cross_a_router(make_lab, verify):
     verify_over_udp(lab, 2, verify, *EFFORT, prefix=NO_NETWORK_RIGHTS)
 
 
-# Give up a peer that never answers sooner than by default.
-SOON = ("--mca", "btl_rawe_connect_timeout_ms", "1000", "--mca", "btl_rawe_peer_timeout", "4")
+# Give up a peer that never answers sooner than by default, where nothing but rawe is left.
+SOON = ("--mca", "btl_rawe_connect_timeout_ms", "900", "--mca", "btl_rawe_peer_timeout", "4")
 
 
 def run_cut_off(lab, kind, btls, verify):
     """Run a job between hosts that rawe cannot connect; return its result."""
-    kind = ["--mca", "btl_rawe_kind", kind]
-    words = ["-np", 2, "--mca", "btl", btls, *kind, *SOON, verify, "--quick", "--only", "pt2pt"]
+    options = ["--mca", "btl", btls, "--mca", "btl_rawe_kind", kind]
+    options += [] if "tcp" in btls else SOON
+    words = ["-np", 2, *options, verify, "--quick", "--only", "pt2pt"]
     return until_told(lambda: lab.mpirun(words, timeout=HANG_SECONDS, build=lab.build))
 
 
 with_and_without_tcp = pytest.mark.parametrize(
-    "btls, check", [("rawe,self", assert_failure), ("rawe,tcp,self", assert_success)]
+    "btls, check, limit",
+    [("rawe,self", assert_failure, "4000 ms"), ("rawe,tcp,self", assert_success, "1000 ms")],
 )
 
 
 @with_and_without_tcp
-def test_raw_frames_do_not_cross_a_router(make_lab, verify, btls, check):
+def test_raw_frames_do_not_cross_a_router(make_lab, verify, btls, check, limit):
     result = run_cut_off(make_lab(hosts=2, topology="routed"), "packet", btls, verify)
     check(result)
-    assert_one_message(result, "do not cross routers", "eth0", "udp")
+    assert_one_message(result, "do not cross routers", "eth0", "udp", f" {limit}")
+
+
+def test_the_timeout_that_the_user_set_holds_beside_tcp(make_lab, verify):
+    lab = make_lab(hosts=2, topology="routed")
+    words = ["--mca", "btl_rawe_kind", "packet", *SOON, verify, "--quick", "--only", "pt2pt"]
+    words = ["-np", 2, "--mca", "btl", "rawe,tcp,self", *words]
+    result = until_told(lambda: lab.mpirun(words, timeout=HANG_SECONDS, build=lab.build))
+    assert_success(result)
+    assert_one_message(result, " 900 ms")
 
 
 # The rules of a host's firewall that drops UDP. TCP passes.
@@ -396,7 +407,7 @@ REJECT_UDP = DROP_UDP.replace("drop", "reject")
     ],
     ids=["drop", "reject", "auto-drop", "masquerade", "auto-masquerade"],
 )
-def test_a_firewall_and_nat_are_named(make_lab, verify, kind, topology, rules, btls, check):
+def test_a_firewall_and_nat_are_named(make_lab, verify, kind, topology, rules, btls, check, limit):
     lab = make_lab(hosts=2, topology=topology)
     if rules == MASQUERADE:
         lab.at_switch("nft", rules)
@@ -404,7 +415,10 @@ def test_a_firewall_and_nat_are_named(make_lab, verify, kind, topology, rules, b
         lab.run(1, ["nft", rules], check=True)
     result = run_cut_off(lab, kind, btls, verify)
     check(result)
-    assert_one_message(result, "UDP ports:  32768 to 60767", "btl_rawe_udp_port_min", "NAT")
+    # With auto, the search by raw frames has asked over UDP as well, so another one is brief.
+    limit = "500 ms" if kind == "auto" else limit
+    said = ("UDP ports:  32768 to 60767", "btl_rawe_udp_port_min", "NAT", f" {limit}")
+    assert_one_message(result, *said)
 
 
 def test_auto_uses_udp_over_a_router(make_lab, verify):

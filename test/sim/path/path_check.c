@@ -100,7 +100,11 @@ static int best_path(const struct plan *plan, const struct process *process)
 static bool has_time(const struct plan *plan, const struct process *process)
 {
     const uint64_t begin_ns = process->starts_ns - NS_PER_S; /* runs begin at one second */
-    return begin_ns + process->stall_ns + 3 * NS_PER_S < plan->timeout_ns;
+    const uint64_t absent_ns = begin_ns + process->stall_ns;
+    const uint64_t silence_ns = plan->path[process->first].silence_ns;
+
+    return absent_ns + 3 * NS_PER_S < plan->timeout_ns &&
+           (silence_ns == 0 || absent_ns == 0 || absent_ns + 3 * NS_PER_S / 2 < silence_ns);
 }
 
 /** Return true if the search is certain to wait long enough for the path's answer. */
@@ -178,11 +182,11 @@ static uint64_t allowed_ns(const struct plan *plan, const struct outcome *outcom
                 return UINT64_MAX;
             }
         }
-        if (!there) {
+        if (!there && head->silence_ns == 0) {
             return UINT64_MAX; /* it may still start: until the timeout */
         }
-        uint64_t needs_ns = sizes ? SIZES_NS : 0;
-        if (dead) {
+        uint64_t needs_ns = !there ? head->silence_ns : sizes ? SIZES_NS : 0;
+        if (there && dead) {
             needs_ns +=
                 head->deprioritized || (best >= 0 && !sizes) ? PATIENCE_SHORT_NS : PATIENCE_NS;
         }

@@ -70,6 +70,19 @@ static void plan_process(struct plan *plan, struct sim_random *random, unsigned 
     }
 }
 
+/** Limit the silence of some processes. */
+static void plan_silence(struct plan *plan)
+{
+    struct sim_random random = sim_random_stream(plan->seed, 2);
+
+    for (unsigned i = 0; i < plan->processes; i++) {
+        if (sim_random_below(&random, 8) == 0) {
+            plan->path[plan->process[i].first].silence_ns =
+                sim_random_scaled(&random, 500 * NS_PER_MS, 2 * NS_PER_S);
+        }
+    }
+}
+
 void plan_make(struct plan *plan, uint64_t seed)
 {
     struct sim_random random = sim_random_stream(seed, 0);
@@ -101,6 +114,7 @@ void plan_make(struct plan *plan, uint64_t seed)
     for (unsigned i = 0; i < plan->processes; i++) {
         plan_process(plan, &random, i, dead_ppm);
     }
+    plan_silence(plan);
 }
 
 void plan_free(struct plan *plan)
@@ -128,12 +142,12 @@ static void describe(const struct plan *plan, const struct outcome *outcome)
         const struct truth *truth = &plan->truth[i];
         const struct rawe_path *path = &plan->path[i];
         printf("  path %u, process %u:%s%s%s%s MTU %u there %u back %u, round trip %" PRIu64
-               " us -> %s, MTU %u, %u small and %u larger PINGs\n",
+               " us, silence %" PRIu64 " ms -> %s, MTU %u, %u small and %u larger PINGs\n",
                i, truth->process, truth->leads ? "" : " dead,", path->indirect ? " indirect," : "",
                path->process_known ? " known," : "", path->deprioritized ? " deprioritized," : "",
                path->mtu_bytes, truth->there_bytes, truth->back_bytes, truth->round_trip_ns / 1000,
-               path->reachable ? "reachable" : "not reachable", path->mtu_passed_bytes,
-               truth->asked, truth->sized);
+               path->silence_ns / NS_PER_MS, path->reachable ? "reachable" : "not reachable",
+               path->mtu_passed_bytes, truth->asked, truth->sized);
     }
 }
 

@@ -21,7 +21,7 @@
 #define TIMEOUT_MS 10000u
 
 static mca_btl_rawe_module_t module;
-static mca_btl_rawe_module_t lo;
+static mca_btl_rawe_module_t lo; /**< or another module */
 static mca_btl_base_endpoint_t endpoint;
 
 bool mca_btl_rawe_endpoint_elsewhere(const mca_btl_rawe_module_t *of, opal_process_name_t name)
@@ -197,8 +197,9 @@ void mca_btl_rawe_endpoint_limit_mtu(mca_btl_base_endpoint_t *which, uint32_t mt
     limit_bytes = mtu_bytes;
 }
 
-static bool is_inside;          /**< another thread is in an engine */
-static uint64_t searched_ns[2]; /**< time limits of the searches for paths */
+static bool is_inside;           /**< another thread is in an engine */
+static uint64_t searched_ns[2];  /**< how long the searches for paths wait for any answer */
+static uint64_t search_limit_ns; /**< how long the last one may take */
 static struct rawe_path searched[8];
 static uint8_t searched_macs[8][RAWE_MAC_BYTES];
 static unsigned searched_paths; /**< paths in the last search */
@@ -241,7 +242,8 @@ void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path 
     paths[0].process_known = known_elsewhere;
     paths[0].mtu_passed_bytes = passed_bytes;
     assert_in_range(searches, 0, 1);
-    searched_ns[searches++] = timeout_ns;
+    searched_ns[searches++] = paths[0].silence_ns;
+    search_limit_ns = timeout_ns;
     assert_int_equal(pthread_create(&thread, NULL, beside_main, &free), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_true(free != is_inside);
@@ -314,10 +316,11 @@ FIXTURE(set_up, tear_down);
 /** The search for a silent host holds no lock that other threads need. */
 TEST(mca_btl_rawe_add_procs__holds_up_no_other_thread)
 {
+    mca_btl_rawe_params.connect_timeout_ms = 0;
     add();
     assert_int_equal(searches, 1);
     assert_int_equal(fake_ompi.shown, 1);
-    fake_ompi_assert_shown("peer_unreachable", "10000 ms");
+    fake_ompi_assert_shown("peer_unreachable", "1000 ms");
 }
 
 TEST(mca_btl_rawe_add_procs__names_the_ports_that_a_firewall_has_to_let_pass)
@@ -328,6 +331,17 @@ TEST(mca_btl_rawe_add_procs__names_the_ports_that_a_firewall_has_to_let_pass)
     add();
     assert_int_equal(fake_ompi.shown, 1);
     fake_ompi_assert_shown("peer_unreachable_udp", "40000 to 40999");
+}
+
+/** A module for UDP does not search for a process that has published no address for UDP. */
+TEST(mca_btl_rawe_add_procs__reports_what_no_other_module_searches_for)
+{
+    mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &lo;
+    lo.address.udp = true;
+    lo.address.index = 1;
+    add();
+    assert_int_equal(fake_ompi.shown, 1);
+    fake_ompi_assert_shown("peer_unreachable", "10000 ms");
 }
 
 /** A silent host is waited for once, not once per process. */
@@ -448,17 +462,27 @@ static uint64_t search_of_a_silent_host(void)
     return searched_ns[0];
 }
 
-/** Wait longer if the interface has reached any peer, or if no other BTL could take over. */
-TEST(mca_btl_rawe_add_procs__has_patience_for_what_may_be_stopped)
+/** Wait for the peer timeout if no other BTL could take over; else as the user says, or briefly. */
+TEST(mca_btl_rawe_add_procs__has_patience_where_nothing_else_is_left)
 {
+    static const struct {
+        uint64_t set_ms;
+        bool alone;
+        uint64_t silence_ms, limit_ms;
+    } cases[] = {
+        {0, true, 30000, 30000},      {60000, true, 60000, 60000}, {0, false, 1000, 10000},
+        {60000, false, 60000, 60000}, {200, false, 200, 200},
+    };
+
     mca_btl_rawe_params.peer_timeout = 30;
-    assert_int_equal(search_of_a_silent_host(), TIMEOUT_MS * 1000000ull);
     module.reached_any = true;
-    assert_int_equal(search_of_a_silent_host(), 30 * 1000000000ull);
-    module.reached_any = false;
-    alone = true;
-    assert_int_equal(search_of_a_silent_host(), 30 * 1000000000ull);
-    assert_int_equal(fake_ompi.errors, 1);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        mca_btl_rawe_params.connect_timeout_ms = cases[i].set_ms;
+        alone = cases[i].alone;
+        assert_int_equal(search_of_a_silent_host(), cases[i].silence_ms * 1000000);
+        assert_int_equal(search_limit_ns, cases[i].limit_ms * 1000000);
+    }
+    assert_int_equal(fake_ompi.errors, 2);
 }
 
 /** Introduce a process that already has an endpoint because it connected first. */

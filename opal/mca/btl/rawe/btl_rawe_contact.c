@@ -42,7 +42,9 @@ struct search {
     struct candidate *candidates;
     struct rawe_path *paths;
     struct rawe_path_target *targets;
-    uint64_t timeout_ms;
+    bool first_contact; /**< the program sends; MPI_Init passes `reachable`, and reports the rest */
+    uint64_t silence_ms; /**< how long a process may leave all PINGs unanswered */
+    uint64_t timeout_ms; /**< how long all of it may take */
 };
 
 /**
@@ -189,27 +191,34 @@ static unsigned process_end(const struct search *search, unsigned first)
     return end;
 }
 
+/** A host that answers nothing for this long is left to another BTL, unless the user says more. */
+#define SILENCE_MS 1000u
+
 /**
- * Return how long to search for paths. `patient`: the process is more likely stopped, or cut off
- * for a while, than unreachable, and a job must end only after the peer timeout.
+ * Set the limits of a search. A job that needs rawe must end only after the peer timeout: the
+ * process is more likely stopped, or cut off for a while, than unreachable.
  */
-static uint64_t search_ms(const struct search *search, bool patient)
+static void set_limits(struct search *search)
 {
     const struct mca_btl_rawe_params *params = &mca_btl_rawe_params;
-    const uint64_t peer_ms = patient ? params->peer_timeout * 1000 : 0;
-    const uint64_t most_ms = MAX(peer_ms, params->connect_timeout_ms);
-    bool brief = true;
+    const bool alone = mca_btl_rawe_compat_alone();
+    const uint64_t peer_ms = alone && search->first_contact ? params->peer_timeout * 1000 : 0;
 
-    for (unsigned first = 0, end; first < search->listed && brief; first = end) {
-        const struct candidate *candidate = &search->candidates[first];
-        end = process_end(search, first);
-        brief = mca_btl_rawe_proc_host_silent(candidate->host, search->module->address.index);
-        for (unsigned i = first; i < end && !brief; ++i) {
-            candidate = &search->candidates[i];
-            brief = candidate->module == search->module && 0 != heard_mtu_bytes(candidate);
-        }
+    search->timeout_ms = MAX(peer_ms, mca_btl_rawe_params_connect_timeout_ms());
+    search->silence_ms = alone || 0 != params->connect_timeout_ms ? search->timeout_ms : SILENCE_MS;
+}
+
+/** Return how long a process may be silent: briefly if its host is known to be silent, or heard. */
+static uint64_t silence_ms(const struct search *search, unsigned first, unsigned end)
+{
+    const unsigned index = search->module->address.index;
+    bool brief = mca_btl_rawe_proc_host_silent(search->candidates[first].host, index);
+
+    for (unsigned i = first; i < end && !brief; ++i) {
+        const struct candidate *candidate = &search->candidates[i];
+        brief = candidate->module == search->module && 0 != heard_mtu_bytes(candidate);
     }
-    return brief ? MIN(MCA_BTL_RAWE_BRIEF_MS, most_ms) : most_ms;
+    return brief ? MIN(MCA_BTL_RAWE_BRIEF_MS, search->silence_ms) : search->silence_ms;
 }
 
 /** Return true if a process was found, over these paths or by another module. */
@@ -256,21 +265,35 @@ static void note_host(const struct search *search, unsigned first, unsigned end)
     }
 }
 
-/** Search for all listed paths at once. */
-static void search_perform(struct search *search, bool patient)
+/** Note which hosts answered, by the processes that did, or by those that did not. */
+static void note_answers(struct search *search, bool present)
 {
-    search->timeout_ms = search_ms(search, patient);
-    rawe_responder_discover(search->module->responder, search->paths, search->targets,
-                            search->listed, search->timeout_ms * 1000000);
     for (unsigned first = 0, end; first < search->listed; first = end) {
         end = process_end(search, first);
-        if (!is_present(search, first, end)) {
+        if (present != is_present(search, first, end)) {
+            continue;
+        }
+        if (!present) {
             trust_heard(search, first, end);
         }
         if (!search->module->interface.loopback) {
             note_host(search, first, end);
         }
     }
+}
+
+/** Search for all listed paths at once. */
+static void search_perform(struct search *search)
+{
+    set_limits(search);
+    for (unsigned first = 0, end; first < search->listed; first = end) {
+        end = process_end(search, first);
+        search->paths[first].silence_ns = silence_ms(search, first, end) * 1000000;
+    }
+    rawe_responder_discover(search->module->responder, search->paths, search->targets,
+                            search->listed, search->timeout_ms * 1000000);
+    note_answers(search, true);
+    note_answers(search, false); /* by now, others of its host may have answered */
 }
 
 /** A path that was measured while another thread held the lock. */
@@ -333,7 +356,7 @@ static void enter_reached(struct search *search, opal_bitmap_t *reachable)
 }
 
 static void report_unreachable(const struct search *search, const opal_proc_t *proc,
-                               const struct mca_btl_rawe_address *address)
+                               const struct mca_btl_rawe_address *address, uint64_t tried_ms)
 {
     const struct mca_btl_rawe_params *params = &mca_btl_rawe_params;
     const char *interface = search->module->interface.name;
@@ -343,29 +366,51 @@ static void report_unreachable(const struct search *search, const opal_proc_t *p
 
     if (address->udp) {
         MCA_BTL_RAWE_HELP_IF_ASKED(peer_unreachable_udp, interface, peer.text, host.text, text.text,
-                                   search->timeout_ms, params->udp_port_min,
+                                   tried_ms, params->udp_port_min,
                                    params->udp_port_min + params->udp_port_range - 1);
     } else {
         MCA_BTL_RAWE_HELP_IF_ASKED(peer_unreachable, interface, peer.text, host.text, text.text,
-                                   search->timeout_ms);
+                                   tried_ms);
     }
 }
 
-/** Count the paths to processes that were not reached; a later module's failure reports them. */
+/** Return the last module that has, or will, search for the process of these paths. */
+static const mca_btl_rawe_module_t *last_module(const struct search *search, unsigned first,
+                                                unsigned end)
+{
+    const mca_btl_rawe_module_t *last = search->module;
+
+    for (unsigned i = first; i < end; ++i) {
+        const mca_btl_rawe_module_t *module = search->candidates[i].module;
+        last = module->address.index > last->address.index ? module : last;
+    }
+    return last;
+}
+
+/** Count the paths to processes that were not reached; the last module's failure reports them. */
 static void count_unreachable(const struct search *search)
 {
-    mca_btl_rawe_module_t *module = search->module, *last = module;
+    mca_btl_rawe_module_t *module = search->module;
 
-    (void)mca_btl_rawe_modules_count(module->interface.loopback, &last);
-    for (unsigned i = 0; i < search->listed; ++i) {
-        const struct candidate *candidate = &search->candidates[i];
-        const opal_proc_t *proc = search->procs[candidate->proc_index];
-        if (NULL != search->endpoints[candidate->proc_index] || candidate->module != module) {
-            continue;
-        }
-        ++module->failures;
-        if (!search->paths[i].process_known && last == module) {
-            report_unreachable(search, proc, &candidate->address);
+    for (unsigned first = 0, end; first < search->listed; first = end) {
+        end = process_end(search, first);
+        const size_t proc_index = search->candidates[first].proc_index;
+        const opal_proc_t *proc = search->procs[proc_index];
+        const bool last = last_module(search, first, end) == module;
+        const uint64_t tried_ms = search->paths[first].silence_ns / 1000000;
+        for (unsigned i = first; i < end && NULL == search->endpoints[proc_index]; ++i) {
+            const struct candidate *candidate = &search->candidates[i];
+            if (candidate->module != module) {
+                continue;
+            }
+            ++module->failures;
+            if (!search->paths[i].process_known && last) {
+                report_unreachable(search, proc, &candidate->address, tried_ms);
+            } else {
+                mca_btl_rawe_compat_say("%s does not lead to %s at %s", module->interface.name,
+                                        mca_btl_rawe_peer_text(proc).text,
+                                        mca_btl_rawe_address_text(&candidate->address).text);
+            }
         }
     }
 }
@@ -383,10 +428,13 @@ static int search_processes(mca_btl_rawe_module_t *module, size_t count, opal_pr
                             struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable,
                             bool shared_too)
 {
-    struct search search = {.module = module, .procs = procs, .endpoints = endpoints};
+    struct search search = {
+        .module = module,
+        .procs = procs,
+        .endpoints = endpoints,
+        .first_contact = NULL == reachable && 1 == count,
+    };
     const size_t most = count * mca_btl_rawe_state.module_count * MCA_BTL_RAWE_MODULES_MAX + 1;
-    /* MPI_Init passes `reachable`, and reports the others itself. */
-    const bool first_contact = NULL == reachable && 1 == count;
     struct mca_btl_rawe_published published;
 
     search.candidates =
@@ -408,8 +456,7 @@ static int search_processes(mca_btl_rawe_module_t *module, size_t count, opal_pr
         search.listed = 0;
     }
     if (0 != search.listed) {
-        search_perform(&search,
-                       first_contact && (module->reached_any || mca_btl_rawe_compat_alone()));
+        search_perform(&search);
         enter_reached(&search, reachable);
         count_unreachable(&search);
     }
@@ -419,7 +466,7 @@ static int search_processes(mca_btl_rawe_module_t *module, size_t count, opal_pr
                                          NULL != endpoints[i]);
         }
     }
-    if (first_contact && NULL == endpoints[0] && !shared_too && is_our_proc(procs[0])) {
+    if (search.first_contact && NULL == endpoints[0] && !shared_too && is_our_proc(procs[0])) {
         end_job_if_unreachable(module, procs[0]);
     }
     free(search.candidates);

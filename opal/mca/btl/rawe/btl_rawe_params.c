@@ -123,6 +123,16 @@ static bool is_set(const char *text)
     return NULL != text && '\0' != *text;
 }
 
+/** Default of connect_timeout_ms. */
+#define CONNECT_TIMEOUT_MS 10000u
+
+uint64_t mca_btl_rawe_params_connect_timeout_ms(void)
+{
+    const uint64_t set_ms = mca_btl_rawe_params.connect_timeout_ms;
+
+    return 0 != set_ms ? set_ms : CONNECT_TIMEOUT_MS;
+}
+
 const struct rawe_cc_type *mca_btl_rawe_params_congestion(void)
 {
     const char *name = mca_btl_rawe_params.congestion;

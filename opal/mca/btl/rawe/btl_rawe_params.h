@@ -53,9 +53,10 @@
       "Shortest silence after which a peer is asked for an acknowledgement")                      \
     X(probe_max_ms, 1000, 1, 60000, "milliseconds", "", 8,                                        \
       "Longest interval between such questions to a peer that does not answer")                   \
-    X(connect_timeout_ms, 10000, 10, 600000, "milliseconds", "", 5,                               \
+    X(connect_timeout_ms, 0, 0, 600000, "milliseconds",                                           \
+      ", 0: 10000, but 1000 for a host that answers nothing, where another BTL is left", 5,       \
       "How long to try to reach a peer at first contact before it is left to another BTL; for "   \
-      "btl_rawe_peer_timeout, if longer, where none is left, or the interface reaches others")    \
+      "btl_rawe_peer_timeout, if longer, where none is left")                                     \
     X(progress_thread_ms, 1, 0, 1000, "milliseconds", ", 0: never", 6,                            \
       "How often a thread of its own serves frames that are held back, lost or to be "            \
       "acknowledged while the process is outside of MPI; while MPI makes progress it polls "      \
@@ -122,6 +123,9 @@ extern struct mca_btl_rawe_params mca_btl_rawe_params;
 
 /** Register all of the above for `component` and read the user's values. OPAL_SUCCESS or error. */
 int mca_btl_rawe_params_register(const mca_base_component_t *component);
+
+/** Return how long to try to reach a peer (btl_rawe_connect_timeout_ms, or its default). */
+uint64_t mca_btl_rawe_params_connect_timeout_ms(void);
 
 /** Return the chosen congestion control; NULL: the name is unknown. */
 const struct rawe_cc_type *mca_btl_rawe_params_congestion(void);

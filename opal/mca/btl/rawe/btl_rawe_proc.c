@@ -191,7 +191,7 @@ static void request_modex(struct record *record)
 {
     struct question *question = malloc(sizeof(*question));
     uint64_t limit_ms =
-        mca_btl_rawe_compat_alone() ? mca_btl_rawe_params.connect_timeout_ms : ANSWER_MS;
+        mca_btl_rawe_compat_alone() ? mca_btl_rawe_params_connect_timeout_ms() : ANSWER_MS;
     int status = OPAL_ERR_OUT_OF_RESOURCE;
 
     if (NULL != question) {

@@ -34,6 +34,9 @@
 /** How long a path is tested if an answer is unlikely, or a worse path is already usable. */
 #define PATIENCE_SHORT_NS (20 * NS_PER_MS)
 
+/** A process is silent only after this many PINGs: with many processes, the pace allows few. */
+#define PINGS_MIN 8u
+
 /** While our process runs, passes are no further apart than this. */
 #define OWN_PAUSE_NS (1000 * NS_PER_MS)
 
@@ -58,6 +61,7 @@ static void begin_round_now(struct rawe_path *path, uint64_t now_ns)
 {
     path->round = 0;
     path->size = 0;
+    path->asked = 0;
     path->asked_ns = 0;
     path->next_ns = now_ns;
     path->interval_ns = INTERVAL_FIRST_NS;
@@ -149,6 +153,21 @@ static void ask_again(struct rawe_path *head, unsigned count, uint64_t now_ns)
     }
 }
 
+/** Return true if the process has not answered for as long as the search waits for it. */
+static bool is_silent(struct rawe_path_search *search, const struct rawe_path *head)
+{
+    const uint64_t end_ns = head->asked_ns + head->silence_ns;
+
+    if (head->silence_ns == 0 || head->present_ns != 0 || head->asked < PINGS_MIN) {
+        return false;
+    }
+    if (search->now_ns < end_ns) {
+        wake_by(search, end_ns);
+        return false;
+    }
+    return true;
+}
+
 /** Apply what the `count` paths to one process imply for each other. */
 static void judge_process(struct rawe_path_search *search, struct rawe_path *head, unsigned count)
 {
@@ -163,9 +182,10 @@ static void judge_process(struct rawe_path_search *search, struct rawe_path *hea
             head->usable_ns = search->now_ns;
         }
     }
+    const bool silent = is_silent(search, head);
     for (unsigned i = 0; i < count; i++) {
         struct rawe_path *path = &head[i];
-        path->done = path->done || chosen || is_known(path, search->now_ns);
+        path->done = path->done || silent || chosen || is_known(path, search->now_ns);
         if (!path->done && !path->reachable && head->present_ns != 0 && path->asked_ns != 0) {
             const uint64_t end_ns = patience_end_ns(path, head);
             path->done = search->now_ns >= end_ns;
@@ -257,6 +277,7 @@ bool rawe_path_search_next(struct rawe_path_search *search, struct rawe_path_pin
             if (mtu_bytes != 0) {
                 search->budget--;
                 path->asked_ns = path->asked_ns != 0 ? path->asked_ns : search->now_ns;
+                path->asked += path->asked < PINGS_MIN;
                 *ping = (struct rawe_path_ping){.path = index, .mtu_bytes = mtu_bytes};
                 return true;
             }

@@ -37,6 +37,8 @@ struct rawe_path {
     uint32_t overhead_bytes;
     bool same_process;  /**< same process as the path before it, and a worse choice */
     bool process_known; /**< another of our interfaces already reaches the process */
+    /** First path only: end the search for the process if it is silent for this time; 0: never */
+    uint64_t silence_ns;
     bool deprioritized; /**< our interface has reached no process yet: test it only briefly */
     /**
      * Indirect check, through another of our interfaces: it only finds out whether the process is
@@ -52,6 +54,7 @@ struct rawe_path {
     bool done;
     uint8_t round;        /**< of SIZES: rounds sent */
     uint8_t size;         /**< index of the next size in this round */
+    uint8_t asked;        /**< PINGs sent in REACH, counted up to a few */
     uint64_t asked_ns;    /**< when its first PING was sent; 0: not sent yet, because of pacing */
     uint64_t next_ns;     /**< when the next round is due */
     uint64_t interval_ns; /**< from next_ns to the round after it */
