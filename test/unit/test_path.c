@@ -194,6 +194,40 @@ TEST(search__an_own_pause_is_no_silence)
     assert_false(rawe_path_search_advance(&search, now_ns));
 }
 
+/** A fallback shows that the process is there, but is not asked if a path answers at once. */
+TEST(search__asks_a_fallback_late)
+{
+    struct rawe_path_ping ping;
+
+    for (unsigned answers = 0; answers < 2; answers++) {
+        const struct rawe_path path = {.mtu_bytes = 1500};
+        unsigned asked = 0;
+        uint64_t asked_ns = 0;
+        paths[0] = paths[1] = path;
+        paths[1].same_process = paths[1].indirect = paths[1].fallback = true;
+        now_ns = SECOND;
+        rawe_path_search_begin(&search, paths, 2, 100, now_ns, 10 * SECOND);
+        while (rawe_path_search_advance(&search, now_ns)) {
+            uint32_t came[2] = {0, 0};
+            while (rawe_path_search_next(&search, &ping)) {
+                came[ping.path] = ping.mtu_bytes;
+            }
+            if (came[1] != 0) {
+                asked_ns = asked++ == 0 ? now_ns : asked_ns;
+                rawe_path_search_answered(&search, 1, came[1]);
+            }
+            if (came[0] != 0 && answers != 0) {
+                rawe_path_search_answered(&search, 0, came[0]);
+            }
+            now_ns = answers != 0 ? now_ns + 1000 : search.wake_ns;
+        }
+        assert_int_equal(asked, answers == 0 ? 1 : 0);
+        assert_int_equal(asked_ns, answers == 0 ? SECOND + 100 * MS : 0);
+        assert_int_equal(paths[0].reachable, answers);
+    }
+    assert_true(now_ns < 2 * SECOND);
+}
+
 /** A process that has answered gets the search's whole time. */
 TEST(search__ends_after_silence)
 {

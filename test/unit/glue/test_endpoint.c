@@ -324,6 +324,22 @@ static uint32_t payload_bytes(uint32_t path_mtu_bytes)
     return (path_mtu_bytes - RAWE_FRAME_OVERHEAD_BYTES) / 8 * 8;
 }
 
+/** A peer that reaches us only by UDP is lost, too, but no raw frame takes its route. */
+TEST(mca_btl_rawe_endpoint_get__raw_frames_and_udp_share_no_routes)
+{
+    const struct mca_btl_rawe_address address = {.mac = {2, 4, 10, 0, 0, 1}, .udp = true};
+    mca_btl_base_endpoint_t *raw = introduce_on(0);
+    mca_btl_base_endpoint_t *udp = mca_btl_rawe_endpoint_get(&modules[1], proc, &address, 1472);
+
+    assert_non_null(udp);
+    assert_ptr_equal(rawe_peer_next(&raw->peer), &raw->peer);
+    assert_ptr_equal(rawe_peer_next(&udp->peer), &udp->peer);
+    give_up(raw, RAWE_LANE_EXPRESS);
+    assert_true(raw->lost && udp->lost);
+    report();
+    assert_true(udp->given_up);
+}
+
 TEST(mca_btl_rawe_endpoint_limit_mtu__bounds_all_frames)
 {
     mca_btl_base_endpoint_t *endpoint = endpoint_on(0);

@@ -208,6 +208,9 @@ TEST(mca_btl_rawe_thread_serviced__mpi_opens_what_is_asked_for)
     mca_btl_rawe_modules_open_wanted();
     assert_int_equal(opened, 1);
     assert_false(mca_btl_rawe_state.links_wanted);
+    module.open_tried_ns = 0;
+    mca_btl_rawe_modules_open_wanted(); /* another one was asked for */
+    assert_int_equal(opened, 1);
     module.open = true;
     in_service_thread(ping_main);
     assert_false(mca_btl_rawe_state.links_wanted);
@@ -242,9 +245,14 @@ TEST(mca_btl_rawe_module_open_if_needed__not_what_has_ended)
     module.link = &link_fake;
     open_and_fail();
     assert_int_equal(opened, 0);
-    module.link = NULL;
+    module.address.udp = true; /* the port of UDP is published, so its link is opened first */
     open_and_fail();
     assert_int_equal(opened, 1);
+    module.open_tried_ns = 0;
+    module.address.udp = false;
+    module.link = NULL;
+    open_and_fail();
+    assert_int_equal(opened, 2);
 }
 
 static void *broken_main(void *context)

@@ -31,6 +31,7 @@ static unsigned wakes;
 static bool is_back; /**< the interface is back under another index */
 static const mca_btl_rawe_module_t *followed;
 static bool can_follow;
+static const mca_btl_rawe_module_t *stuck; /**< the module that cannot follow; NULL: none */
 
 void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint)
 {
@@ -95,7 +96,7 @@ bool rawe_interface_is_back(const struct rawe_interface *lost, const struct rawe
 bool mca_btl_rawe_fanout_follow(mca_btl_rawe_module_t *module)
 {
     followed = module;
-    return can_follow;
+    return can_follow && stuck != module;
 }
 
 static uint64_t peer_now_ns(void *context)
@@ -212,6 +213,24 @@ TEST(carrier_changed__the_only_interface_stays_in_use)
     carrier(0, false);
     assert_int_equal(wakes, 0);
     assert_true(modules[0].carrier);
+}
+
+/** A module for raw frames and one for UDP on an interface are one interface. */
+TEST(carrier_changed__an_interface_with_both_kinds_of_port)
+{
+    modules[1].address.udp = true;
+    modules[1].interface.index = modules[0].interface.index;
+    carrier(0, false);
+    assert_int_equal(wakes, 0);
+    assert_true(modules[0].carrier && modules[1].carrier);
+
+    const struct rawe_interface up = {.index = modules[0].interface.index, .up = true};
+    can_follow = true;
+    stuck = &modules[0];
+    assert_false(changed(changed_context, &up)); /* the caller tries again */
+    assert_ptr_equal(followed, &modules[1]);
+    stuck = NULL;
+    assert_true(changed(changed_context, &up));
 }
 
 TEST(carrier_changed__an_interface_that_is_back_under_another_index_is_followed)

@@ -130,10 +130,12 @@ static void open_module(const struct rawe_interface *interface, bool udp)
     /* With both kinds, a failure matters only if nothing else can be used: see open_modules. */
     const bool report = RAWE_PORT_KIND_BOTH != kinds;
 
-    /* The last places are for lo, without which processes of this host may be unreachable. */
-    const unsigned reserved = interface->loopback ? 0 : (unsigned)__builtin_popcount(kinds);
+    /* The last places are for lo, without which processes of this host may be unreachable. Raw frames
+       come first: UDP may go without. */
+    const unsigned reserved = interface->loopback ? 0 : udp && !report ? 2 : 1;
     if (mca_btl_rawe_state.module_count >= MCA_BTL_RAWE_MODULES_MAX - reserved) {
-        mca_btl_rawe_compat_say("does not use %s: there are too many interfaces", interface->name);
+        mca_btl_rawe_compat_say("does not use %s%s: there are too many interfaces", interface->name,
+                                udp ? " for UDP" : "");
         return;
     }
     mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(interface, udp);
@@ -143,10 +145,13 @@ static void open_module(const struct rawe_interface *interface, bool udp)
         }
         return;
     }
-    /* Open lo when a process needs it, unless all ranks will look for each other there at once. */
-    bool later =
-        interface->loopback && 0 != mca_btl_rawe_state.module_count && !udp &&
-        (1 == mca_btl_rawe_compat_local_ranks() || mca_btl_rawe_compat_shared_memory_expected());
+    /* Open lo when a process needs it, unless all ranks will look for each other there at once; and
+       UDP when a process needs it, if there are raw frames. */
+    const bool first = 0 == mca_btl_rawe_state.module_count;
+    const bool later = udp ? !first && !mca_btl_rawe_state.modules[0]->address.udp
+                           : interface->loopback && !first &&
+                                 (1 == mca_btl_rawe_compat_local_ranks() ||
+                                  mca_btl_rawe_compat_shared_memory_expected());
     if (later ? !mca_btl_rawe_module_open_responder(module) : !module->open_sockets(module)) {
         if (report) {
             mca_btl_rawe_failures_report();

@@ -142,7 +142,8 @@ static void list_paths(struct search *search, size_t proc_index,
     bool elsewhere = mca_btl_rawe_endpoint_elsewhere(module, name);
     const unsigned first = search->listed;
 
-    /* Peers that raw frames reach need no UDP. Modules for raw frames are the first to search. */
+    /* Peers that raw frames reach need no UDP. Modules for raw frames are the first to search, and
+       ask over UDP only if nothing answers. */
     if (module->address.udp && mca_btl_rawe_endpoint_is_raw(name)) {
         return;
     }
@@ -163,6 +164,7 @@ static void list_paths(struct search *search, size_t proc_index,
             .deprioritized = (!module->reached_any && module->failures >= DEPRIORITIZE_FAILURES) ||
                              has_common_mac(module, &candidate->address, published),
             .indirect = candidate->module != module,
+            .fallback = candidate->address.udp && !module->address.udp,
             .mtu_certain = module->interface.loopback,
         };
     }

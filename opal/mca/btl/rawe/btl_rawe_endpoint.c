@@ -204,9 +204,9 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module
             memcpy(endpoint->published_mac, address->mac, RAWE_MAC_BYTES);
             endpoint->path_mtu_bytes = path_mtu_bytes;
             init_peer(endpoint);
-            /* A process's endpoints use each other's routes. */
+            /* A process's endpoints with ports of one kind use each other's routes. */
             mca_btl_base_endpoint_t *other = endpoint->older;
-            while (NULL != other && other->lost) {
+            while (NULL != other && (other->lost || other->address.udp != address->udp)) {
                 other = other->older;
             }
             if (NULL != other) {
@@ -554,11 +554,17 @@ static bool is_missed(const mca_btl_base_endpoint_t *endpoint)
  */
 static void process_lose(mca_btl_base_endpoint_t *endpoint, const char *why)
 {
-    for (struct rawe_peer *other = rawe_peer_next(&endpoint->peer); other != &endpoint->peer;
-         other = rawe_peer_next(other)) {
-        ((mca_btl_base_endpoint_t *)other->owner)->lost = true;
+    mca_btl_base_endpoint_t *other;
+
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
+        opal_mutex_lock(&module->endpoints_lock);
+        OPAL_LIST_FOREACH(other, &module->endpoints, mca_btl_base_endpoint_t)
+        {
+            other->lost = other->lost || other->proc == endpoint->proc;
+        }
+        opal_mutex_unlock(&module->endpoints_lock);
     }
-    endpoint->lost = true;
     endpoint->lost_text = why;
     if (!mca_btl_rawe_compat_fault_tolerant()) {
         call_error_callback(endpoint);
@@ -570,27 +576,20 @@ static void process_lose(mca_btl_base_endpoint_t *endpoint, const char *why)
     mca_btl_rawe_state.lost = endpoint;
 }
 
-/** Declare lost the processes that died according to the runtime or Open MPI. */
-static void lose_dead(void)
+static bool is_dead(const mca_btl_base_endpoint_t *endpoint)
 {
-    mca_btl_base_endpoint_t *endpoint;
-
-    mca_btl_rawe_state.deaths = mca_btl_rawe_proc_deaths();
-    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
-        mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
-        opal_mutex_lock(&module->endpoints_lock);
-        OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
-        {
-            if (!endpoint->lost && mca_btl_rawe_proc_died(endpoint->proc->proc_name)) {
-                process_lose(endpoint, "process has died");
-            }
-        }
-        opal_mutex_unlock(&module->endpoints_lock);
-    }
+    return !endpoint->lost && mca_btl_rawe_proc_died(endpoint->proc->proc_name);
 }
 
-/** Return a lost process's endpoint that may have connections, or NULL. */
-static mca_btl_base_endpoint_t *next_to_give_up(void)
+/** Return true for a lost process's endpoint that may have connections. */
+static bool is_to_be_given_up(const mca_btl_base_endpoint_t *endpoint)
+{
+    return endpoint->lost && !endpoint->given_up;
+}
+
+/** Return the last endpoint that the predicate holds for, or NULL. */
+static mca_btl_base_endpoint_t *endpoint_that(
+    bool (*predicate)(const mca_btl_base_endpoint_t *endpoint))
 {
     mca_btl_base_endpoint_t *endpoint, *found = NULL;
 
@@ -599,11 +598,22 @@ static mca_btl_base_endpoint_t *next_to_give_up(void)
         opal_mutex_lock(&module->endpoints_lock);
         OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
         {
-            found = endpoint->lost && !endpoint->given_up ? endpoint : found;
+            found = predicate(endpoint) ? endpoint : found;
         }
         opal_mutex_unlock(&module->endpoints_lock);
     }
     return found;
+}
+
+/** Declare lost the processes that died according to the runtime or Open MPI. */
+static void lose_dead(void)
+{
+    mca_btl_base_endpoint_t *endpoint;
+
+    mca_btl_rawe_state.deaths = mca_btl_rawe_proc_deaths();
+    while (NULL != (endpoint = endpoint_that(is_dead))) {
+        process_lose(endpoint, "process has died");
+    }
 }
 
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoints_take_lost(void)
@@ -613,7 +623,7 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoints_take_lost(void)
     }
     mca_btl_base_endpoint_t *endpoints = mca_btl_rawe_state.lost, *endpoint;
     mca_btl_rawe_state.lost = NULL;
-    while (NULL != (endpoint = next_to_give_up())) {
+    while (NULL != (endpoint = endpoint_that(is_to_be_given_up))) {
         endpoint->given_up = true;
         rawe_peer_give_up(&endpoint->peer);
     }

@@ -58,21 +58,27 @@ void mca_btl_rawe_fanout_repair(void)
     unsigned which = atomic_exchange_explicit(&state->fanout_repair, 0, memory_order_acquire);
 
     for (unsigned i = 0; i < state->module_count; ++i) {
-        if (atomic_load_explicit(&state->modules[i]->open, memory_order_acquire)) {
-            port_renew(state->modules[i], state->modules[i]->link, which);
-            port_renew(state->modules[i], state->modules[i]->bulk, which);
-            port_renew(state->modules[i], state->modules[i]->group_port, which);
-            port_renew(state->modules[i], state->modules[i]->group_bulk, which);
+        const mca_btl_rawe_module_t *module = state->modules[i];
+        const bool open = atomic_load_explicit(&module->open, memory_order_acquire);
+        if (open || module->address.udp) { /* UDP's link exists before the module is open */
+            port_renew(module, module->link, which);
+        }
+        if (open) {
+            port_renew(module, module->bulk, which);
+            port_renew(module, module->group_port, which);
+            port_renew(module, module->group_bulk, which);
         }
     }
 }
 
 static bool link_is_behind(const mca_btl_rawe_module_t *module, unsigned which)
 {
-    return atomic_load_explicit(&module->open, memory_order_acquire) &&
-           (is_behind(module, module->link, which) || is_behind(module, module->bulk, which) ||
-            is_behind(module, module->group_port, which) ||
-            is_behind(module, module->group_bulk, which));
+    if (!atomic_load_explicit(&module->open, memory_order_acquire)) {
+        return module->address.udp && is_behind(module, module->link, which);
+    }
+    return is_behind(module, module->link, which) || is_behind(module, module->bulk, which) ||
+           is_behind(module, module->group_port, which) ||
+           is_behind(module, module->group_bulk, which);
 }
 
 /**

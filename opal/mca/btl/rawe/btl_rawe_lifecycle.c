@@ -175,14 +175,6 @@ static bool start_responder(mca_btl_rawe_module_t *module, struct rawe_port_open
     return true;
 }
 
-bool mca_btl_rawe_module_open_responder(mca_btl_rawe_module_t *module)
-{
-    struct rawe_port_opening opening = {.config = port_config(module, RAWE_PORT_RESPONDER)};
-
-    rawe_port_open_begin(&opening);
-    return start_responder(module, &opening);
-}
-
 /**
  * Use batches even if the device does not cut them: then the kernel does, which is faster than a
  * system call per frame (1.3 to 1.6 times the bandwidth).
@@ -385,8 +377,7 @@ static int open_udp_pair(mca_btl_rawe_module_t *module, struct rawe_port_opening
     if (0 != rawe_port_open(&module->link, &config, &responder->error)) {
         return responder->error.code;
     }
-    if (NULL == module->responder &&
-        0 != rawe_port_open(&responder->port, &responder->config, &responder->error)) {
+    if (0 != rawe_port_open(&responder->port, &responder->config, &responder->error)) {
         rawe_port_close(module->link);
         module->link = NULL;
         return responder->error.code;
@@ -394,12 +385,11 @@ static int open_udp_pair(mca_btl_rawe_module_t *module, struct rawe_port_opening
     return 0;
 }
 
-/** Implement mca_btl_rawe_module_t.open_sockets for UDP. Ports once published are kept. */
-static bool open_udp(mca_btl_rawe_module_t *module)
+/** Find UDP ports for a module, and open them. Ports once published are kept. */
+static bool find_udp_pair(mca_btl_rawe_module_t *module, struct rawe_port_opening *responder)
 {
     const struct mca_btl_rawe_params *params = &mca_btl_rawe_params;
     struct identity *identity = identity_of(&module->interface);
-    struct rawe_port_opening responder = {.port = NULL};
     bool published = 0 != identity->udp_port;
     int code = EADDRINUSE;
 
@@ -413,13 +403,25 @@ static bool open_udp(mca_btl_rawe_module_t *module)
             published ? identity->udp_port
                       : (uint16_t)(params->udp_port_min + number % (params->udp_port_range - 1));
         module->address.ping_port = (uint16_t)(module->address.port + 1);
-        code = open_udp_pair(module, &responder);
+        code = open_udp_pair(module, responder);
     }
     if (0 != code) {
-        mca_btl_rawe_failure_note(false, module->interface.name, &responder.error);
+        mca_btl_rawe_failure_note(false, module->interface.name, &responder->error);
         return false;
     }
     identity->udp_port = module->address.port;
+    return true;
+}
+
+/** Implement mca_btl_rawe_module_t.open_sockets for UDP. */
+static bool open_udp(mca_btl_rawe_module_t *module)
+{
+    struct rawe_port_opening responder = {.port = NULL};
+
+    /* If the responder was opened before, so was the other port. */
+    if (NULL == module->responder && !find_udp_pair(module, &responder)) {
+        return false;
+    }
     module->bulk = mca_btl_rawe_params.batches ? rawe_udp_bulk(module->link) : NULL;
     open_engine(module);
     if (NULL == module->responder && !start_responder(module, &responder)) {
@@ -427,6 +429,18 @@ static bool open_udp(mca_btl_rawe_module_t *module)
     }
     atomic_store_explicit(&module->open, true, memory_order_release);
     return true;
+}
+
+bool mca_btl_rawe_module_open_responder(mca_btl_rawe_module_t *module)
+{
+    struct rawe_port_opening opening = {.config = port_config(module, RAWE_PORT_RESPONDER)};
+
+    if (!module->address.udp) {
+        rawe_port_open_begin(&opening);
+    } else if (!find_udp_pair(module, &opening)) {
+        return false;
+    }
+    return start_responder(module, &opening);
 }
 
 /** Make a module's interface and address those of UDP. False: it has none, which is noted. */
@@ -570,7 +584,8 @@ static void end_engine(mca_btl_rawe_module_t *module)
         mca_btl_rawe_metrics_check_ring(module);
         mca_btl_rawe_module_check_damage(module);
     }
-    if (mca_btl_rawe_params.stats && (module->open || module->interface.loopback)) {
+    if (mca_btl_rawe_params.stats &&
+        (module->open || (module->interface.loopback && !module->address.udp))) {
         mca_btl_rawe_metrics_report(module, "rawe");
     }
     mca_btl_rawe_multicast_end(module);

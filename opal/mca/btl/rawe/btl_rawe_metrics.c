@@ -276,7 +276,9 @@ static char *describe_process(void *context)
             (unsigned)OPAL_PROC_MY_NAME.jobid);
     if (mca_btl_rawe_lock_claim_patiently()) {
         for (unsigned i = 0; i < state->module_count; ++i) {
-            describe_module(out, state->modules[i]);
+            if (state->modules[i]->open || !state->modules[i]->address.udp) {
+                describe_module(out, state->modules[i]);
+            }
         }
         mca_btl_rawe_unlock();
     } else {

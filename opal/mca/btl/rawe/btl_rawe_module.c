@@ -133,7 +133,9 @@ bool mca_btl_rawe_module_open_if_needed(mca_btl_rawe_module_t *module)
     uint64_t now_ns = mca_btl_rawe_now_ns();
     bool early = 0 != module->open_tried_ns && now_ns - module->open_tried_ns < OPEN_AGAIN_NS;
     bool open = module->open;
-    if (!open && !module->closing && NULL == module->link && !early) {
+    /* UDP's link exists before the module is open, because its port is published. */
+    const bool closed = NULL == module->link || module->address.udp;
+    if (!open && !module->closing && closed && !early) {
         module->open_tried_ns = now_ns;
         open = module->open_sockets(module);
     }
@@ -145,8 +147,11 @@ void mca_btl_rawe_modules_open_wanted(void)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
 
-    atomic_store_explicit(&state->links_wanted, false, memory_order_relaxed);
+    atomic_exchange_explicit(&state->links_wanted, false, memory_order_acquire);
     for (unsigned i = 0; i < state->module_count; ++i) {
-        (void)mca_btl_rawe_module_open_if_needed(state->modules[i]);
+        mca_btl_rawe_module_t *module = state->modules[i];
+        if (atomic_exchange_explicit(&module->wanted, false, memory_order_relaxed)) {
+            (void)mca_btl_rawe_module_open_if_needed(module);
+        }
     }
 }

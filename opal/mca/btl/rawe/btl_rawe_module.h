@@ -125,6 +125,8 @@ typedef struct mca_btl_rawe_module {
     uint32_t thread_polls;     /**< fast polls so far */
     uint32_t serviced_rounds;  /**< see mca_btl_rawe_thread_serviced */
     uint64_t serviced_ns;      /**< likewise */
+    /* btl_rawe_module, btl_rawe_thread: atomic */
+    atomic_bool wanted; /**< PINGs arrived, but it is not open */
     /* btl_rawe_contact: atomic */
     atomic_uint failures;    /**< processes that could not be reached */
     atomic_bool reached_any; /**< at least one process can be reached */
@@ -172,7 +174,7 @@ struct mca_btl_rawe_state {
     /* btl_rawe_fanout: service */
     unsigned fanout_attempts; /**< attempts to reopen sockets */
     /* btl_rawe_module, btl_rawe_thread: atomic */
-    atomic_bool links_wanted;  /**< PINGs arrived for modules that are not open */
+    atomic_bool links_wanted;  /**< a module is `wanted` */
     atomic_bool failures_wait; /**< failures to be reported, see below */
     /* btl_rawe_routes: atomic */
     atomic_bool interfaces_changed; /**< a module's `carrier` or `mac` changed: update routes */
@@ -205,7 +207,7 @@ unsigned mca_btl_rawe_modules_count(bool loopback, mca_btl_rawe_module_t **last)
 /** Open the module's sockets if needed. MPI's threads only. False: see the failures below. */
 bool mca_btl_rawe_module_open_if_needed(mca_btl_rawe_module_t *module);
 
-/** Open the sockets of all modules, because links are wanted. Outside the engines. */
+/** Open the sockets of the wanted modules. Outside the engines. */
 void mca_btl_rawe_modules_open_wanted(void);
 
 /**

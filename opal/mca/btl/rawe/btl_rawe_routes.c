@@ -40,12 +40,22 @@ static bool is_back(const mca_btl_rawe_module_t *module, const struct rawe_inter
            rawe_interface_is_back(&first, interface);
 }
 
+/** Return true if another module for other hosts has ports of the same kind. */
+static bool is_one_of_several(const mca_btl_rawe_module_t *module)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        const mca_btl_rawe_module_t *other = mca_btl_rawe_state.modules[i];
+        count += !other->interface.loopback && other->address.udp == module->address.udp;
+    }
+    return count > 1;
+}
+
 /** Handle a change of an interface. Called in the service thread. False: call again. */
 static bool carrier_changed(void *context, const struct rawe_interface *interface)
 {
     struct mca_btl_rawe_state *state = context;
-    mca_btl_rawe_module_t *last;
-    const bool several = mca_btl_rawe_modules_count(false, &last) > 1;
     bool renewed = true;
 
     for (unsigned i = 0; i < state->module_count; ++i) {
@@ -61,10 +71,11 @@ static bool carrier_changed(void *context, const struct rawe_interface *interfac
         }
         /* Sockets of the deleted interface pass nothing. */
         bool up = interface->up && mca_btl_rawe_fanout_follow(module);
-        renewed = up == interface->up;
+        renewed = up == interface->up && renewed; /* it may have a module for each kind of port */
         bool news = !module->address.udp && takes_address(module, interface);
         /* A single interface is used as long as it has peers: only silence ends them. */
-        if (several && up != atomic_load_explicit(&module->carrier, memory_order_relaxed)) {
+        if (is_one_of_several(module) &&
+            up != atomic_load_explicit(&module->carrier, memory_order_relaxed)) {
             atomic_store_explicit(&module->carrier, up, memory_order_relaxed);
             news = true;
         }

@@ -168,7 +168,8 @@ bool mca_btl_rawe_thread_serviced(void *context)
 
     /* A process that sends PINGs uses the link next. MPI opens it: a helper may take a minute. */
     if (!atomic_load_explicit(&module->open, memory_order_acquire)) {
-        atomic_store_explicit(&state->links_wanted, true, memory_order_relaxed);
+        atomic_store_explicit(&module->wanted, true, memory_order_relaxed);
+        atomic_store_explicit(&state->links_wanted, true, memory_order_release);
         if (mca_btl_rawe_async_works()) {
             mca_btl_rawe_async_wake();
         }

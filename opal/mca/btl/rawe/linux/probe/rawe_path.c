@@ -34,6 +34,9 @@
 /** How long a path is tested if an answer is unlikely, or a worse path is already usable. */
 #define PATIENCE_SHORT_NS (20 * NS_PER_MS)
 
+/** When a fallback is asked for the first time: where the other paths lead to the process, never. */
+#define FALLBACK_NS (100 * NS_PER_MS)
+
 /** A process is silent only after this many PINGs: with many processes, the pace allows few. */
 #define PINGS_MIN 8u
 
@@ -91,7 +94,7 @@ void rawe_path_search_begin(struct rawe_path_search *search, struct rawe_path *p
         path->done = false;
         path->present_ns = path->process_known ? now_ns : 0;
         path->usable_ns = 0;
-        begin_round_now(path, now_ns);
+        begin_round_now(path, now_ns + (path->fallback ? FALLBACK_NS : 0));
     }
 }
 
@@ -147,7 +150,7 @@ static void wake_by(struct rawe_path_search *search, uint64_t when_ns)
 static void ask_again(struct rawe_path *head, unsigned count, uint64_t now_ns)
 {
     for (unsigned i = 0; i < count; i++) {
-        if (!head[i].reachable) {
+        if (!head[i].reachable && !head[i].fallback) {
             begin_round_now(&head[i], now_ns);
         }
     }
@@ -185,7 +188,8 @@ static void judge_process(struct rawe_path_search *search, struct rawe_path *hea
     const bool silent = is_silent(search, head);
     for (unsigned i = 0; i < count; i++) {
         struct rawe_path *path = &head[i];
-        path->done = path->done || silent || chosen || is_known(path, search->now_ns);
+        path->done = path->done || silent || chosen || is_known(path, search->now_ns) ||
+                     (path->fallback && head->present_ns != 0);
         if (!path->done && !path->reachable && head->present_ns != 0 && path->asked_ns != 0) {
             const uint64_t end_ns = patience_end_ns(path, head);
             path->done = search->now_ns >= end_ns;
