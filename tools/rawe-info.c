@@ -342,7 +342,7 @@ static void find_ompi(struct info *info)
     ask_pkg_config(info);
 
     const struct info_params defaults = {
-        .kind = "packet",
+        .kind = "auto",
         .if_include = "",
         .if_exclude = "",
         .helper = RAWE_HELPER_PROGRAM,

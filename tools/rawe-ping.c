@@ -27,7 +27,7 @@ static void print_ping_usage(FILE *out)
         "Usage: rawe-ping --listen [-i INTERFACE]        on one host, then\n"
         "       rawe-ping [-i INTERFACE] MAC|IPV4        on the other, or\n"
         "       rawe-ping --multicast [-i INTERFACE] MAC|IPV4...\n"
-        "       rawe-ping --udp ...                      on both, for btl_rawe_kind udp\n"
+        "       rawe-ping --udp ...                      on both: UDP datagrams\n"
         "Checks whether raw Ethernet frames pass between two hosts, in both directions, how long\n"
         "they take, which frame size passes, how many get lost, and whether batches pass.\n"
         "\n"

@@ -235,7 +235,8 @@ def test_a_member_of_the_group_runs_jobs_over_two_hosts(system, users):
         lab.directory.chmod(0o755)
         agents = ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent")
         variables = places("alice", **{name: str(agent) for name in agents})
-        words = ["--nolocal", "-np", 2, "--mca", "btl", "rawe,self", system.verify, *SMALL]
+        words = ["--nolocal", "-np", 2, "--mca", "btl", "rawe,self"]
+        words += ["--mca", "btl_rawe_kind", "packet", system.verify, *SMALL]
         done = mpirun(system, lab, words, variables)
     assert done.returncode == 0 and "OK" in done.stdout, show(done)
     assert system.chroot.must(["cat", "/tmp/users"]).split() == ["alice", "alice"]
@@ -243,7 +244,8 @@ def test_a_member_of_the_group_runs_jobs_over_two_hosts(system, users):
 
 def refused(system, lab, name):
     """Return the output of a job over lo of a user who gets no sockets."""
-    words = ["-np", 2, "--mca", "btl", "rawe,self", "--host", f"{lab.hosts[0].name}:2"]
+    words = ["-np", 2, "--mca", "btl", "rawe,self", "--mca", "btl_rawe_kind", "packet"]
+    words += ["--host", f"{lab.hosts[0].name}:2"]
     for _ in range(8):  # Open MPI 4.1.4 sometimes loses a message
         done = mpirun(
             system, lab, [*words, system.verify, *SMALL], places(name), prefix=as_user(name)

@@ -53,7 +53,8 @@ def deaf(*ways):
 
 
 # Faults at startup: how to damage the lab, the job's arguments, words of the message.
-LOST = [*UNCONNECTED, *IMPATIENT, *include("eth0")]
+PACKET = ("--mca", "btl_rawe_kind", "packet")
+LOST = [*UNCONNECTED, *IMPATIENT, *PACKET, *include("eth0")]
 TROUBLES = {
     "unknown interface": (None, include("nosuch0"), ["nosuch0", "btl_rawe_if_include"]),
     "parameter out of range": (
@@ -113,7 +114,7 @@ def test_trouble_at_start_is_told_once(make_lab, exchange, trouble, btls, check)
 )
 def test_without_cap_net_raw_there_is_one_message(make_lab, exchange, btls, check):
     lab = make_lab(hosts=2)
-    result = run_told(lab, btls, exchange, *ROUNDS, prefix=NO_RAW_SOCKETS)
+    result = run_told(lab, btls, *PACKET, exchange, *ROUNDS, prefix=NO_RAW_SOCKETS)
     check(result)
     assert_one_message(result, f"{lab.name}-h", "eth0", "CAP_NET_RAW", "doc/security.md")
 

@@ -13,6 +13,7 @@ import pytest
 from conftest import (
     ETHERTYPE,
     HANG_SECONDS,
+    KIND,
     NOBODY,
     USER,
     as_user,
@@ -61,8 +62,9 @@ def place(build, verify):
 
 
 def by_helper(place):
-    """Return the environment variable that sets the path of the helper."""
-    return {"OMPI_MCA_btl_rawe_helper": str(place / "rawe-socket-helper")}
+    """Return the environment variables for jobs that depend on the helper: without UDP."""
+    helper = str(place / "rawe-socket-helper")
+    return {"OMPI_MCA_btl_rawe_helper": helper, KIND: "packet"}
 
 
 # ---- jobs ----

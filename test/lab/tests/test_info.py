@@ -14,6 +14,7 @@ import pytest
 from conftest import (
     ETHERTYPE,
     HANG_SECONDS,
+    KIND,
     NOBODY,
     USER,
     build_helper,
@@ -332,8 +333,8 @@ def place(build, verify, info):
 
 
 def look_as_user(lab, place, **others):
-    """Return its output for a user without capabilities who has the helper."""
-    helper = {"OMPI_MCA_btl_rawe_helper": place / "rawe-socket-helper"}
+    """Return its output for a user without capabilities who has the helper, and no UDP."""
+    helper = {"OMPI_MCA_btl_rawe_helper": place / "rawe-socket-helper", KIND: "packet"}
     settings = variables(place, **{**helper, **others})
     return look(lab, place / "rawe-info", prefix=USER, build=place, **settings)
 
@@ -385,7 +386,7 @@ def test_the_text_has_what_matters_on_a_screen(make_lab, info):
     done = run(lab, info)
     assert done.returncode == 0 and done.stderr == ""
     assert len(done.stdout.splitlines()) <= 27
-    assert re.search(r"eth0 +used for raw frames$", done.stdout, re.MULTILINE)
+    assert re.search(r"eth0 +used for raw frames, and UDP to peers", done.stdout, re.MULTILINE)
     assert re.search(r"lo +used between ranks of this host for raw ", done.stdout, re.MULTILINE)
     assert re.search(r"br7 +not used: it is a bridge$", done.stdout, re.MULTILINE)
     assert f"Linux {platform.release()}, user root (0)" in done.stdout

@@ -25,6 +25,7 @@ from conftest import (
 
 from rawelab import command
 
+PACKET = ("--mca", "btl_rawe_kind", "packet")
 SECURITY = Path(__file__).resolve().parents[3] / "doc/security.md"
 
 
@@ -37,14 +38,21 @@ def place(build, verify):
 
 
 def test_the_starter_gives_a_user_what_rawe_needs(make_lab, place):
-    result = run_as_user(make_lab(hosts=1), place, place / "rawe-setpriv", *RAISE)
+    starter = [place / "rawe-setpriv", *RAISE]
+    result = run_as_user(make_lab(hosts=1), place, *PACKET, *starter)
     assert_success(result)
     assert help_messages(result) == [], show(result)
 
 
-def test_without_it_the_user_is_told(make_lab, place):
+def test_without_it_the_job_uses_udp(make_lab, place):
+    result = run_as_user(make_lab(hosts=1), place)
+    assert_success(result)
+    assert help_messages(result) == [], show(result)
+
+
+def test_without_it_and_udp_the_user_is_told(make_lab, place):
     lab = make_lab(hosts=1)
-    result = until_told(lambda: run_as_user(lab, place))
+    result = until_told(lambda: run_as_user(lab, place, *PACKET))
     assert result.returncode != 0 and not result.timed_out, show(result)
     messages = help_messages(result)
     assert messages and "CAP_NET_RAW" in messages[0], show(result)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Jobs whose frames are UDP datagrams (btl_rawe_kind udp), without any privilege."""
+"""Jobs whose frames are UDP datagrams, without any privilege; btl_rawe_kind."""
 
 import re
 import socket
@@ -34,8 +34,10 @@ from conftest import (
 
 from rawelab import launch
 
+PACKET = ("--mca", "btl_rawe_kind", "packet")
 UDP = ("--mca", "btl_rawe_kind", "udp")
-AUTO = ("--mca", "btl_rawe_kind", "auto")
+AUTO = ("--mca", "btl_rawe_kind", "auto")  # the default
+VERBOSE = ("--mca", "btl_base_verbose", "1")
 NO_RIGHT = ["setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw"]
 EFFORT = ["--quick", "--scale", "0.1", "--skip", BEYOND_OPEN_MPI]
 
@@ -105,7 +107,7 @@ def test_datagrams_of_one_length_share_calls(make_lab, verify):
 def test_processes_of_both_kinds_refuse_each_other(make_lab, verify):
     lab = make_lab(hosts=2)
     other = ["-np", 1, "-x", "OMPI_MCA_btl_rawe_kind=udp", verify, "--quick"]
-    result = until_told(lambda: run_alone(lab, 1, verify, "--quick", ":", *other))
+    result = until_told(lambda: run_alone(lab, 1, *PACKET, verify, "--quick", ":", *other))
     assert result.returncode != 0 and not result.timed_out
     assert "btl_rawe_kind" in "".join(help_messages(result)), show(result)
 
@@ -232,6 +234,8 @@ def interfaces_used(lab, *words, btls=RAWE, options=STATS):
         (("auto", "auto"), (True, False), {"eth0/udp"}),
         (("auto", "auto"), (False, True), {"eth0/udp"}),
         (("auto", "auto"), (False, False), {"eth0/udp"}),
+        ((None, None), (True, True), {"eth0"}),
+        ((None, None), (False, False), {"eth0/udp"}),
         (("auto", "packet"), (True, True), {"eth0"}),
         (("auto", "udp"), (True, True), {"eth0/udp"}),
         (("udp", "auto"), (True, False), {"eth0/udp"}),
@@ -240,7 +244,7 @@ def interfaces_used(lab, *words, btls=RAWE, options=STATS):
 def test_auto_chooses_for_each_pair(make_lab, verify, kinds, rights, used):
     """Raw frames where both processes may send them, UDP otherwise."""
     words = [
-        ["-x", f"OMPI_MCA_btl_rawe_kind={kind}", *([] if right else NO_RIGHT)]
+        [*(["-x", f"OMPI_MCA_btl_rawe_kind={kind}"] if kind else []), *([] if right else NO_RIGHT)]
         for kind, right in zip(kinds, rights, strict=True)
     ]
     program = [verify, "--quick", "--scale", "0.1", "--only", "pt2pt"]
@@ -262,6 +266,30 @@ def test_auto_with_several_ranks_and_interfaces(make_lab, verify):
     result = run_verify(lab, 4, *AUTO, *STATS, verify, *EFFORT)
     used = {key[1] for key, counters in reports(result.errors).items() if counters["frames_sent"]}
     assert {"eth0", "eth1"} <= used and not any("udp" in name for name in used), show(result)
+
+
+@pytest.mark.parametrize("btls, datagrams", [("rawe,tcp,self", True), ("^vader,sm", False)])
+def test_a_job_that_does_not_name_rawe_uses_no_udp(make_lab, verify, btls, datagrams):
+    words = [*AUTO, *VERBOSE, verify, "--quick", "--scale", "0.1", "--only", "pt2pt"]
+    said = run_job(make_lab(hosts=2), 2, *words, btls=("--mca", "btl", btls)).errors
+    assert "uses eth0" in said
+    assert ("for UDP" in said) == datagrams, said
+
+
+@pytest.mark.parametrize(
+    "kind, address, said",
+    [("packet", True, "CAP_NET_RAW"), ("auto", False, "CAP_NET_RAW")],
+)
+def test_a_user_without_any_right_is_told_what_is_missing(make_lab, verify, kind, address, said):
+    lab = make_lab(hosts=2)
+    if not address:
+        for host in (0, 1):
+            lab.run(host, ["ip", "address", "add", "10.7.0.1/24", "dev", "lo"], check=True)
+            lab.run(host, ["ip", "address", "flush", "dev", "eth0"], check=True)
+    words = ["-np", 1, *RAWE, "--mca", "btl_rawe_kind", kind, *NO_RIGHT, verify, "--quick"]
+    host = ["--host", lab.hosts[0].name]
+    result = until_told(lambda: lab.mpirun([*host, *words], timeout=HANG_SECONDS, build=lab.build))
+    assert said in "".join(help_messages(result)), show(result)
 
 
 # ---- with a router between the hosts ----
@@ -345,8 +373,14 @@ NO_NETWORK_RIGHTS = ("setpriv", f"--bounding-set={LOST_RIGHTS}", f"--inh-caps={L
 
 
 def test_ranks_without_network_rights_cross_a_router(make_lab, verify):
+    """Nothing is set but rawe's name; a line says what carries frames, and why."""
     lab = make_lab(hosts=2, topology="routed")
-    verify_over_udp(lab, 2, verify, *EFFORT, prefix=NO_NETWORK_RIGHTS)
+    lab.count_frames(ETHERTYPE)
+    result = run_verify(lab, 2, *VERBOSE, verify, *EFFORT, prefix=NO_NETWORK_RIGHTS)
+    assert all(lab.frames(host) == 0 for host in lab.hosts)
+    assert help_messages(result) == [], show(result)
+    lines = [line for line in result.errors.splitlines() if "uses UDP, because raw" in line]
+    assert len(lines) == 2 and all("no CAP_NET_RAW" in line for line in lines), show(result)
 
 
 # Give up a peer that never answers sooner than by default, where nothing but rawe is left.
@@ -371,7 +405,7 @@ with_and_without_tcp = pytest.mark.parametrize(
 def test_raw_frames_do_not_cross_a_router(make_lab, verify, btls, check, limit):
     result = run_cut_off(make_lab(hosts=2, topology="routed"), "packet", btls, verify)
     check(result)
-    assert_one_message(result, "do not cross routers", "eth0", "udp", f" {limit}")
+    assert_one_message(result, "do not cross routers", "eth0", "UDP", f" {limit}")
 
 
 def test_the_timeout_that_the_user_set_holds_beside_tcp(make_lab, verify):

@@ -126,7 +126,7 @@ static char *describe_interfaces(const struct rawe_interface *interfaces, unsign
 /** Open a module for raw frames or, with `udp`, for UDP. */
 static void open_module(const struct rawe_interface *interface, bool udp)
 {
-    const unsigned kinds = rawe_port_kinds(mca_btl_rawe_params.kind);
+    const unsigned kinds = mca_btl_rawe_params_kinds();
     /* With both kinds, a failure matters only if nothing else can be used: see open_modules. */
     const bool report = RAWE_PORT_KIND_BOTH != kinds;
 
@@ -183,7 +183,7 @@ static size_t ring_bytes(unsigned links)
 static void open_chosen(const struct rawe_interface *interfaces, unsigned chosen)
 {
     static const unsigned order[] = {RAWE_PORT_KIND_PACKET, RAWE_PORT_KIND_UDP};
-    const unsigned kinds = rawe_port_kinds(mca_btl_rawe_params.kind);
+    const unsigned kinds = mca_btl_rawe_params_kinds();
     bool reported = false;
 
     for (unsigned k = 0; k < sizeof(order) / sizeof(order[0]); ++k) {
@@ -207,7 +207,7 @@ static void open_chosen(const struct rawe_interface *interfaces, unsigned chosen
 /** Open modules for lo, of each kind: a host's processes may have different permissions. */
 static void open_loopback(const struct rawe_interface *interface)
 {
-    const unsigned kinds = rawe_port_kinds(mca_btl_rawe_params.kind);
+    const unsigned kinds = mca_btl_rawe_params_kinds();
 
     if (0 != (RAWE_PORT_KIND_PACKET & kinds)) {
         open_module(interface, false);

@@ -348,6 +348,10 @@ static void enter_reached(struct search *search, opal_bitmap_t *reachable)
         if (NULL != *endpoint) {
             heed_mtu(*endpoint, passed_bytes);
             mca_btl_rawe_endpoint_introduce(*endpoint);
+            if (module->address.udp && !module->reached_any) {
+                mca_btl_rawe_compat_say("%s reaches %s by UDP, because raw frames do not",
+                                        module->interface.name, mca_btl_rawe_peer_text(proc).text);
+            }
             module->reached_any = true;
             report_mtu(module, proc, &candidate->address, &search->paths[i]);
             if (NULL != reachable) {

@@ -73,13 +73,22 @@ static bool take_failure(struct failure *noted)
     return waited;
 }
 
+/** Return true if the failure means that this process may not send raw frames. */
+static bool lacks_right(int code)
+{
+    return EPERM == code || EACCES == code;
+}
+
 void mca_btl_rawe_failures_drop(void)
 {
+    const bool no_raw = mca_btl_rawe_state.modules[0]->address.udp;
     struct failure noted;
 
     if (take_failure(&noted)) {
-        mca_btl_rawe_compat_say("cannot use %s: %s: %s", noted.interface, noted.error.step,
-                                strerror(noted.error.code));
+        mca_btl_rawe_compat_say(
+            "%s %s: %s%s (%s)", no_raw ? "uses UDP, because raw frames cannot use" : "cannot use",
+            noted.interface, lacks_right(noted.error.code) ? "no CAP_NET_RAW, and " : "",
+            noted.error.step, strerror(noted.error.code));
     }
 }
 
@@ -95,7 +104,7 @@ void mca_btl_rawe_failures_report(void)
     const struct rawe_port_error error = noted.error;
     if (noted.in_use) {
         MCA_BTL_RAWE_HELP(reopen_failed, interface, error.step, strerror(error.code));
-    } else if (EPERM == error.code || EACCES == error.code) {
+    } else if (lacks_right(error.code)) {
         MCA_BTL_RAWE_HELP_IF_ASKED(no_capability, interface,
                                    NULL == helper || '\0' == *helper ? "none" : helper, error.step);
     } else if (ENETDOWN == error.code) {

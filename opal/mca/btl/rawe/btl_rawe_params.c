@@ -123,6 +123,14 @@ static bool is_set(const char *text)
     return NULL != text && '\0' != *text;
 }
 
+unsigned mca_btl_rawe_params_kinds(void)
+{
+    const unsigned kinds = rawe_port_kinds(mca_btl_rawe_params.kind);
+
+    return RAWE_PORT_KIND_BOTH == kinds && !mca_btl_rawe_compat_asked_for() ? RAWE_PORT_KIND_PACKET
+                                                                            : kinds;
+}
+
 /** Default of connect_timeout_ms. */
 #define CONNECT_TIMEOUT_MS 10000u
 

@@ -20,7 +20,8 @@
       "EtherType of all frames, the same on all hosts; the default is the one IEEE 802 sets "     \
       "aside for local experiments")                                                              \
     X(udp_port_min, 32768, 1024, 65534, "", "", 5,                                                \
-      "Lowest UDP port used with btl_rawe_kind udp: each process has two for each interface")     \
+      "Lowest UDP port used: each process has two for each interface, unless btl_rawe_kind is "   \
+      "packet")                                                                                   \
     X(udp_port_range, 28000, 2, 64511, "", "", 5,                                                 \
       "Number of UDP ports from btl_rawe_udp_port_min on, which firewalls must let pass")         \
     X(socket_priority, 0, 0, 6, "", ", 0: as other traffic", 5,                                   \
@@ -89,10 +90,10 @@
 
 /** Texts: name, default (NULL: empty), level, sentence. */
 #define MCA_BTL_RAWE_TEXT_LIST(X)                                                                 \
-    X(kind, "packet", 2,                                                                          \
+    X(kind, "auto", 2,                                                                            \
       "What carries frames: packet (raw Ethernet, by packet sockets), udp (UDP over IPv4, which " \
       "needs no privilege and crosses routers), or auto (packet for each peer that it reaches, "  \
-      "else udp)")                                                                                \
+      "else udp; only packet in jobs whose selection of BTLs does not name rawe)")                \
     X(if_include, NULL, 1,                                                                        \
       "Comma-separated list of the interfaces to use: names (exact or with a trailing *), MAC "   \
       "addresses, or subnets such as 10.1.0.0/16; not together with btl_rawe_if_exclude. Empty: " \
@@ -123,6 +124,12 @@ extern struct mca_btl_rawe_params mca_btl_rawe_params;
 
 /** Register all of the above for `component` and read the user's values. OPAL_SUCCESS or error. */
 int mca_btl_rawe_params_register(const mca_base_component_t *component);
+
+/**
+ * Return the kinds of port that may be used (btl_rawe_kind). 0: the value is unknown. A job that did
+ * not ask for rawe must not send datagrams through firewalls, or wait for them.
+ */
+unsigned mca_btl_rawe_params_kinds(void);
 
 /** Return how long to try to reach a peer (btl_rawe_connect_timeout_ms, or its default). */
 uint64_t mca_btl_rawe_params_connect_timeout_ms(void);

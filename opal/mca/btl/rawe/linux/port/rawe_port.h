@@ -36,13 +36,13 @@ enum {
 /** Return the kinds that a value of btl_rawe_kind allows. NULL, "": the default. 0: unknown. */
 static inline unsigned rawe_port_kinds(const char *value)
 {
-    if (value == NULL || *value == '\0' || strcmp(value, "packet") == 0) {
+    if (value == NULL || *value == '\0' || strcmp(value, "auto") == 0) {
+        return RAWE_PORT_KIND_BOTH;
+    }
+    if (strcmp(value, "packet") == 0) {
         return RAWE_PORT_KIND_PACKET;
     }
-    if (strcmp(value, "udp") == 0) {
-        return RAWE_PORT_KIND_UDP;
-    }
-    return strcmp(value, "auto") == 0 ? RAWE_PORT_KIND_BOTH : 0;
+    return strcmp(value, "udp") == 0 ? RAWE_PORT_KIND_UDP : 0;
 }
 
 /** A port's use, which selects its frames. Each frame goes to one port, except PROBEs to two. */
