@@ -216,7 +216,7 @@ static int open_one(struct rawe_port **out, const struct rawe_port_config *confi
         .kind = config->kind,
         .fd = fd,
         .receive_frames = receive_frames(packet, fd),
-        .overhead_bytes = RAWE_PACKET_OVERHEAD_BYTES,
+        .overhead_bytes = bulk ? RAWE_PACKET_OVERHEAD_BYTES : 0,
         .offloaded = bulk && (config->loopback || rawe_interface_cuts_batches(config->interface)),
     };
     point_at_next(packet);

@@ -169,9 +169,10 @@ struct rawe_port {
     struct rawe_port *beside; /**< bulk: the middle port; or NULL */
     int fd;                   /**< readable when a frame is waiting; for poll or epoll */
     unsigned receive_frames;  /**< minimum number of frames that fit: the basis of credit */
-    unsigned overhead_bytes;  /**< bulk: a packet's share of the MTU besides the batch header */
-    uint32_t batch_bytes;     /**< bulk: see rawe_batch_output.longest_bytes */
-    bool offloaded;           /**< bulk: the device segments batches, or passes them whole */
+    /** Share of the MTU that the kernel's headers take. Bulk: besides the batch header. */
+    unsigned overhead_bytes;
+    uint32_t batch_bytes; /**< bulk: see rawe_batch_output.longest_bytes */
+    bool offloaded;       /**< bulk: the device segments batches, or passes them whole */
 };
 
 /** Operations of a kind of port. Those without a comment are described below. */
@@ -191,8 +192,6 @@ struct rawe_port_kind {
     /** rawe_batch_output.transmit; the context is the port. Bulk ports only. NULL: none exist. */
     bool (*transmit_batch)(void *port, const struct rawe_frame *packet, uint32_t segment_bytes);
     void (*read_counters)(struct rawe_port *port, struct rawe_port_counters *counters);
-    /** How much less than the interface's MTU a frame may be, for headers that the kernel adds. */
-    uint32_t overhead_bytes;
 };
 
 /**

@@ -470,7 +470,7 @@ static struct rawe_validation *begin_search(struct rawe_responder *responder,
     one->path.mtu_bytes = mtu_bytes;
     paths = paths != NULL ? paths : &one->path;
     for (unsigned i = 0; i < count; i++) {
-        paths[i].overhead_bytes = responder->wire->kind->overhead_bytes;
+        paths[i].overhead_bytes = responder->wire->overhead_bytes;
     }
     /* Ring and rate must suffice for the answers to the PINGs of one pace interval. */
     rawe_path_search_begin(&one->search, paths, count,

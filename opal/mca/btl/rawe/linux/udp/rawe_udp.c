@@ -137,6 +137,7 @@ static int udp_open(struct rawe_port **out, const struct rawe_port_config *confi
         .kind = config->kind,
         .fd = fd,
         .receive_frames = frames < 1 ? 1 : frames,
+        .overhead_bytes = RAWE_UDP_OVERHEAD_BYTES,
     };
     *out = &udp->port;
     return 0;
@@ -426,5 +427,4 @@ const struct rawe_port_kind rawe_udp_port = {
     .receive = udp_receive,
     .transmit = udp_transmit,
     .read_counters = udp_read_counters,
-    .overhead_bytes = RAWE_UDP_OVERHEAD_BYTES,
 };
