@@ -190,7 +190,10 @@ bool ping_send(struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES],
 
 uint32_t ping_named(const struct ping_socket *one, const uint8_t address[RAWE_MAC_BYTES])
 {
-    return one->udp != NULL ? ntohl(rawe_udp_address_of(address, 0).sin_addr.s_addr) : 0;
+    uint32_t named;
+
+    memcpy(&named, address + 2, sizeof named);
+    return one->udp != NULL ? ntohl(named) : 0;
 }
 
 void ping_question(struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES], uint32_t key,

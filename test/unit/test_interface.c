@@ -4,6 +4,7 @@
  * Tests of choosing interfaces: classification and selection on a simulated host, and notification
  * of changes on the real one.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,6 +218,52 @@ TEST(rawe_interface_select__first_unknown_is_reported_and_cut)
     expect_unknown("abcdefghijklmnopqrstuvwxyz0123456789", NULL, "",
                    "abcdefghijklmnopqrstuvwxyz01234");
     assert_int_equal(rawe_interface_select_from(host, COUNT, NULL, 0, "nix", NULL, NULL, 0), 0);
+}
+
+/** An address of an interface, in text. */
+static struct rawe_interface_address address_of(int index, const char *text)
+{
+    struct rawe_interface_address address = {.interface_index = index,
+                                             .ipv6 = strchr(text, ':') != NULL};
+
+    assert_int_equal(inet_pton(address.ipv6 ? AF_INET6 : AF_INET, text, address.bytes), 1);
+    return address;
+}
+
+TEST(rawe_interface_ip__ipv6_stands_in_for_ipv4)
+{
+    static const struct {
+        const char *name;
+        const char *has[3]; /**< of the interface, in the kernel's order */
+        const char *chosen;
+    } cases[] = {
+        {"no address", {NULL}, NULL},
+        {"the first of IPv4", {"10.2.0.1", "10.1.0.1"}, "10.2.0.1"},
+        {"IPv4, although it is last", {"2001:db8::1", "fd00::1", "10.1.0.1"}, "10.1.0.1"},
+        {"global", {"fe80::1", "2001:db8::1"}, "2001:db8::1"},
+        {"unique-local", {"fe80::1", "fd00::1"}, "fd00::1"},
+        {"global before unique-local", {"fd00::1", "2001:db8::1"}, "2001:db8::1"},
+        {"the lowest", {"fd00::2", "fd00::1", "fd00::3"}, "fd00::1"},
+        {"link-local alone", {"fe80::1", "fe80::2"}, NULL},
+        {"loopback, mapped, multicast", {"::1", "::ffff:10.1.0.1", "ff05::1"}, NULL},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct rawe_interface_address all[5] = {address_of(7, "10.9.0.1"), address_of(7, "2000::")};
+        struct rawe_interface_address found;
+        unsigned count = 2;
+        unit_case(cases[i].name);
+        while (count < 5 && cases[i].has[count - 2] != NULL) {
+            all[count] = address_of(3, cases[i].has[count - 2]);
+            count++;
+        }
+        assert_int_equal(rawe_interface_ip_from(all, count, 3, &found), cases[i].chosen != NULL);
+        if (cases[i].chosen != NULL) {
+            const struct rawe_interface_address wanted = address_of(3, cases[i].chosen);
+            assert_int_equal(found.ipv6, wanted.ipv6);
+            assert_memory_equal(found.bytes, wanted.bytes, sizeof found.bytes);
+        }
+    }
 }
 
 TEST(rawe_interface_select__exclude)

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_udp: ports on 127.0.0.1, which need no privilege.
+ * Tests of rawe_udp: ports on 127.0.0.1 and ::1, which need no privilege.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "linux/udp/rawe_udp.h"
+#include "net_ipv6.h"
 #include "unit_test.h"
 
 #define KEY 0x12345678u
@@ -47,6 +48,7 @@ struct inbox {
 
 static struct host us, peer;
 static struct inbox inbox;
+static bool absent; /**< the system has no IPv6 */
 
 static struct rawe_port *open_port(const struct host *host, enum rawe_port_use use)
 {
@@ -58,15 +60,16 @@ static struct rawe_port *open_port(const struct host *host, enum rawe_port_use u
     return rawe_port_open(&port, &config, &error) == 0 ? port : NULL;
 }
 
-static void open_host(struct host *host, uint32_t key)
+static void open_host(struct host *host, uint32_t key, const uint8_t address[RAWE_MAC_BYTES])
 {
     *host = (struct host){
         .config = {.kind = &rawe_udp_port,
                    .ethertype = RAWE_ETHERTYPE_DEFAULT,
                    .key = key,
                    .ping_key = PING_KEY + key,
-                   .mtu_bytes = 1472},
+                   .mtu_bytes = 1452},
     };
+    memcpy(host->config.address, address, RAWE_MAC_BYTES);
     for (uint16_t port = 33000; host->responder == NULL && port < 60000; port += 2) {
         host->config.port = port;
         host->config.ping_port = port + 1;
@@ -85,9 +88,29 @@ static void open_host(struct host *host, uint32_t key)
 
 static void set_up(void)
 {
+    const uint8_t address[RAWE_MAC_BYTES] = {0}; /* 127.0.0.1 */
+
+    absent = false;
     memset(&inbox, 0, sizeof(inbox));
-    open_host(&us, KEY);
-    open_host(&peer, KEY + 1);
+    open_host(&us, KEY, address);
+    open_host(&peer, KEY + 1, address);
+}
+
+static void set_up_ipv6(void)
+{
+    const int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const struct sockaddr_in6 own = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    uint8_t address[RAWE_MAC_BYTES];
+
+    memset(&inbox, 0, sizeof(inbox));
+    us = peer = (struct host){.link = NULL};
+    absent = bind(fd, (const void *)&own, sizeof(own)) != 0;
+    close(fd);
+    if (!absent) {
+        assert_true(rawe_udp_ipv6_mac(address, own.sin6_addr.s6_addr, RAWE_UDP_GIVEN));
+        open_host(&us, KEY, address);
+        open_host(&peer, KEY + 1, address);
+    }
 }
 
 static void tear_down(void)
@@ -101,6 +124,24 @@ static void tear_down(void)
 }
 
 FIXTURE(set_up, tear_down);
+
+static const struct unit_fixture ipv6 = {set_up_ipv6, tear_down};
+
+/** A test over IPv4, and over IPv6. */
+#define TEST_BOTH(name_)          \
+    static void name_(void);      \
+    TEST(name_##_ipv4)            \
+    {                             \
+        name_();                  \
+    }                             \
+    TEST_WITH(ipv6, name_##_ipv6) \
+    {                             \
+        if (absent) {             \
+            skip();               \
+        }                         \
+        name_();                  \
+    }                             \
+    static void name_(void)
 
 /** A frame to the peer. */
 struct outgoing {
@@ -201,7 +242,7 @@ static void send_several(unsigned count, size_t payload_bytes, size_t last_bytes
     assert_int_equal(us.link->kind->transmit(us.link, frames, count), count);
 }
 
-TEST(transmit__several_arrive_complete_and_in_order)
+TEST_BOTH(transmit__several_arrive_complete_and_in_order)
 {
     static const struct {
         const char *name;
@@ -229,7 +270,7 @@ TEST(transmit__several_arrive_complete_and_in_order)
 }
 
 /** A callback may receive: it gets the next frames, and the outer frame does not change. */
-TEST(receive__nested_calls_keep_order_and_content)
+TEST_BOTH(receive__nested_calls_keep_order_and_content)
 {
     for (unsigned nest = 1; nest < 12; nest++) {
         memset(&inbox, 0, sizeof(inbox));
@@ -244,7 +285,7 @@ TEST(receive__nested_calls_keep_order_and_content)
     }
 }
 
-TEST(receive__only_frames_for_this_use)
+TEST_BOTH(receive__only_frames_for_this_use)
 {
     const struct {
         const char *name;
@@ -282,12 +323,10 @@ TEST(receive__only_frames_for_this_use)
 }
 
 /** Datagrams of an unknown peer, of any length, are dropped. */
-TEST(receive__short_and_foreign_datagrams_are_dropped)
+TEST_BOTH(receive__short_and_foreign_datagrams_are_dropped)
 {
-    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    const struct sockaddr_in to = {.sin_family = AF_INET,
-                                   .sin_port = htons(peer.config.port),
-                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const union rawe_udp_address to = rawe_udp_address_of(peer.config.address, peer.config.port);
+    const int fd = socket(to.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     uint8_t bytes[200] = {RAWE_WIRE_VERSION << 4 | RAWE_FRAME_DATA};
 
     rawe_put16(bytes + RAWE_OFFSET_PORT, peer.config.port);
@@ -296,7 +335,7 @@ TEST(receive__short_and_foreign_datagrams_are_dropped)
         const bool complete = len_bytes >= RAWE_HEADER_BYTES;
         bytes[0] = (uint8_t)(len_bytes % 2 != 0 ? RAWE_WIRE_VERSION << 4 | RAWE_FRAME_DATA
                                                 : (RAWE_WIRE_VERSION - 1) << 4 | RAWE_FRAME_DATA);
-        assert_int_equal(sendto(fd, bytes, len_bytes, 0, (const void *)&to, sizeof(to)), len_bytes);
+        assert_int_equal(sendto(fd, bytes, len_bytes, 0, &to.any, sizeof(to)), len_bytes);
         inbox.count = 0;
         (void)rawe_port_receive(peer.link, 10, &receiver, &inbox);
         assert_int_equal(inbox.count, complete && len_bytes % 2 != 0);
@@ -320,7 +359,7 @@ TEST(pending__agrees_with_poll)
 }
 
 /** Foreign datagrams take no room, and wake no thread. */
-TEST(open__the_kernel_drops_what_lacks_the_key)
+TEST_BOTH(open__the_kernel_drops_what_lacks_the_key)
 {
     const uint32_t key = peer.config.key;
     struct pollfd readable[] = {{.fd = peer.link->fd, .events = POLLIN},
@@ -334,7 +373,7 @@ TEST(open__the_kernel_drops_what_lacks_the_key)
     assert_int_equal(poll(readable, 2, 0), 2);
 }
 
-TEST(open__a_port_in_use_is_refused)
+TEST_BOTH(open__a_port_in_use_is_refused)
 {
     struct rawe_port_config config = us.config;
     struct rawe_port_error error;
@@ -388,6 +427,132 @@ TEST(mac__stands_for_an_address)
     send_several(1, 8, 8);
     receive(peer.link, 1);
     assert_memory_equal(inbox.source, mac, RAWE_MAC_BYTES);
+}
+
+/* ---- IPv6 addresses ---- */
+
+/** Return fd00::N. */
+static struct in6_addr local_address(uint32_t number)
+{
+    struct in6_addr address = {.s6_addr = {0xFD}};
+
+    rawe_put32(address.s6_addr + 12, number);
+    return address;
+}
+
+/** Return another address with the hash of fd00::N. */
+static struct in6_addr colliding_address(uint32_t number, uint32_t n)
+{
+    struct in6_addr address = local_address(number);
+
+    net_ipv6_collide(address.s6_addr, n);
+    return address;
+}
+
+static bool is_known(const struct in6_addr *address, uint8_t mac[RAWE_MAC_BYTES])
+{
+    return rawe_udp_ipv6_mac(mac, address->s6_addr, RAWE_UDP_UNCHECKED);
+}
+
+/** All processes compute this hash. */
+TEST(ipv6_mac__ends_with_the_hash)
+{
+    const struct in6_addr address = local_address(1), unknown = local_address(2);
+    uint8_t mac[RAWE_MAC_BYTES], again[RAWE_MAC_BYTES];
+
+    assert_false(is_known(&address, mac));
+    assert_true(rawe_udp_ipv6_mac(mac, address.s6_addr, RAWE_UDP_GIVEN));
+    assert_memory_equal(mac, ((const uint8_t[]){6, 0, 0x4C, 0x2E, 0xA1, 0x45}), RAWE_MAC_BYTES);
+    assert_true(is_known(&address, again));
+    assert_memory_equal(again, mac, RAWE_MAC_BYTES);
+    assert_string_equal(rawe_udp_text(mac).text, "fd00::1");
+    assert_false(is_known(&unknown, mac));
+    mac[1]++;
+    assert_string_equal(rawe_udp_text(mac).text, "unknown");
+    assert_int_equal(rawe_udp_address_of(mac, 1).any.sa_family, AF_UNSPEC);
+}
+
+/** Neither of two addresses with one hash is taken for the other. */
+TEST(ipv6_mac__differs_although_the_hash_does_not)
+{
+    uint8_t macs[256][RAWE_MAC_BYTES];
+
+    for (unsigned i = 0; i < 256; i++) {
+        const struct in6_addr address = colliding_address(10, i);
+        const bool room = rawe_udp_ipv6_mac(macs[i], address.s6_addr, RAWE_UDP_GIVEN);
+        assert_int_equal(room, i < 255);
+    }
+    for (unsigned i = 0; i < 255; i++) {
+        const struct in6_addr address = colliding_address(10, i);
+        const union rawe_udp_address found = rawe_udp_address_of(macs[i], 0);
+        assert_memory_equal(macs[i] + 2, macs[0] + 2, 4);
+        assert_int_equal(macs[i][1], i);
+        assert_memory_equal(&found.ipv6.sin6_addr, &address, sizeof(address));
+    }
+}
+
+/** Give a datagram from an address to the peer's link, as one system call received it. */
+static bool arrives_from(const struct in6_addr *address, uint32_t key)
+{
+    static struct rawe_udp_received received;
+    struct rawe_udp *udp = (struct rawe_udp *)peer.link;
+    const struct rawe_header header = {
+        .type = RAWE_FRAME_DATA, .port = peer.config.port, .key = key};
+    struct rawe_udp_received *spare = udp->spare;
+
+    received = (struct rawe_udp_received){
+        .len_bytes = RAWE_HEADER_BYTES,
+        .segment_bytes = RAWE_HEADER_BYTES,
+        .from.ipv6 = {.sin6_family = AF_INET6, .sin6_port = htons(7), .sin6_addr = *address},
+    };
+    rawe_header_encode(received.bytes + RAWE_ETH_HEADER_BYTES, &header);
+    rawe_udp_note_source(&received);
+    assert_int_equal(received.source_port, 7);
+    udp->current = &received;
+    inbox.count = 0;
+    (void)rawe_port_receive(peer.link, 1, &receiver, &inbox);
+    udp->spare = spare;
+    return inbox.count == 1;
+}
+
+/** An address is remembered only if a datagram from it has the key. */
+TEST(receive__an_unknown_address_needs_the_key)
+{
+    const struct in6_addr address = local_address(20), forged = colliding_address(20, 1);
+    uint8_t mac[RAWE_MAC_BYTES], other[RAWE_MAC_BYTES];
+
+    assert_false(arrives_from(&address, peer.config.key + 1));
+    assert_false(is_known(&address, mac));
+    assert_true(arrives_from(&address, peer.config.key));
+    assert_true(is_known(&address, mac));
+    assert_memory_equal(inbox.source, mac, RAWE_MAC_BYTES);
+    assert_true(arrives_from(&forged, peer.config.key));
+    assert_true(is_known(&forged, other));
+    assert_memory_equal(inbox.source, other, RAWE_MAC_BYTES);
+    assert_memory_not_equal(other, mac, RAWE_MAC_BYTES);
+}
+
+/** Unknown senders leave room for peers. */
+TEST(receive__unknown_addresses_are_limited_in_number)
+{
+    struct rawe_port_counters counters;
+    uint32_t number = 1000;
+    uint8_t mac[RAWE_MAC_BYTES];
+    struct in6_addr address;
+
+    do {
+        address = local_address(number++);
+    } while (number < 100000 && arrives_from(&address, peer.config.key));
+    assert_in_range(number, RAWE_UDP_HEARD_MAX, RAWE_UDP_HEARD_MAX + 1001);
+    assert_false(is_known(&address, mac));
+    rawe_port_read_counters(peer.link, &counters);
+    assert_int_equal(counters.ring_drops, 1);
+    assert_true(rawe_udp_ipv6_mac(mac, address.s6_addr, RAWE_UDP_GIVEN));
+    assert_true(arrives_from(&address, peer.config.key));
+    while (number < 100000 && rawe_udp_ipv6_mac(mac, address.s6_addr, RAWE_UDP_GIVEN)) {
+        address = local_address(number++);
+    }
+    assert_in_range(number, 2 * RAWE_UDP_HEARD_MAX, 2 * RAWE_UDP_HEARD_MAX + 1001);
 }
 
 /* ---- batches ---- */
@@ -459,7 +624,7 @@ static void send_batch(uint8_t *data, uint32_t data_bytes, uint16_t segment_byte
     assert_true(us.bulk->kind->transmit_batch(us.bulk, &packet, frames > 1 ? segment_bytes : 0));
 }
 
-TEST(batch__arrives_as_one_packet)
+TEST_BOTH(batch__arrives_as_one_packet)
 {
     static const struct {
         const char *name;
@@ -495,7 +660,7 @@ TEST(batch__arrives_as_one_packet)
 }
 
 /** Batches and frames in a row stay apart, even if the kernel merged their datagrams. */
-TEST(batch__others_do_not_become_part_of_it)
+TEST_BOTH(batch__others_do_not_become_part_of_it)
 {
     static uint8_t data[BATCH_BYTES];
     const unsigned rounds = 5;

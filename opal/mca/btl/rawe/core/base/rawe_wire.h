@@ -495,7 +495,7 @@ enum rawe_decode_result rawe_connect_decode(struct rawe_connect *connect, const 
  * unchanged and with the same length, so that one exchange tests a size in both directions. A PING
  * to an address that no switch has learned is flooded. So responders have their own ports and keys,
  * and no PING or PONG contains a session key. Over UDP the header's connection id is the sender's
- * IPv4 address (0: not given), so that the receiver notices NAT.
+ * IPv4 address, or a hash of its IPv6 address (0: not given), so that the receiver notices NAT.
  *
  *  0 | responder's key to answer to 32 | responder's port 16 | 0 16 |
  *  8 | token 64 (meaningful to the sender only) |

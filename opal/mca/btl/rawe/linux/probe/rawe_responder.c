@@ -87,7 +87,7 @@ struct rawe_responder {
     uint16_t ethertype;
     uint16_t port; /**< our own, where answers go; not the session's */
     uint32_t key;
-    uint32_t named;       /**< our IPv4 address, which PINGs and PONGs over UDP contain; 0: none */
+    uint32_t named;       /**< see address_number; PINGs and PONGs over UDP contain it. 0: none */
     uint16_t source_port; /**< the thread's: UDP port of the frame being received; 0: none */
     uint8_t *zeros;       /**< padding of PING frames */
     struct rawe_responder_counters counters; /**< atomic, written by the thread */
@@ -314,7 +314,10 @@ static void take_ping(struct rawe_responder *responder, const uint8_t *frame,
     answer_pings(responder);
 }
 
-/** Return the last four bytes of an address: over UDP, the IPv4 address (0: 127.0.0.1). */
+/**
+ * Return the last four bytes of an address: over UDP, the IPv4 address (0: 127.0.0.1) or the IPv6
+ * address's hash.
+ */
 static uint32_t address_number(const uint8_t mac[RAWE_MAC_BYTES])
 {
     return (uint32_t)mac[2] << 24 | (uint32_t)mac[3] << 16 | (uint32_t)mac[4] << 8 | mac[5];

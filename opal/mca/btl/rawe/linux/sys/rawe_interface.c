@@ -365,20 +365,25 @@ unsigned rawe_interface_select(struct rawe_interface *interfaces, unsigned count
     return chosen;
 }
 
-bool rawe_interface_ipv4(int index, uint8_t address[4])
+bool rawe_interface_ip(int index, struct rawe_interface_address *address)
 {
     unsigned count;
     struct rawe_interface_address *all = list_addresses(&count);
-    bool found = false;
+    const bool found = rawe_interface_ip_from(all, count, index, address);
 
-    for (unsigned i = 0; i < count && !found; i++) {
-        found = all[i].interface_index == index && !all[i].ipv6;
-        if (found) {
-            memcpy(address, all[i].bytes, 4);
-        }
-    }
     free(all);
     return found;
+}
+
+bool rawe_interface_ipv4(int index, uint8_t address[4])
+{
+    struct rawe_interface_address found;
+
+    if (!rawe_interface_ip(index, &found) || found.ipv6) {
+        return false;
+    }
+    memcpy(address, found.bytes, 4);
+    return true;
 }
 
 bool rawe_interface_is_back(const struct rawe_interface *lost, const struct rawe_interface *now)

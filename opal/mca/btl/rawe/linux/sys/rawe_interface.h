@@ -47,9 +47,9 @@ struct rawe_interface_address {
     uint8_t bytes[16]; /**< in network order; IPv4: the first 4 bytes */
 };
 
-/** A MAC address as text for messages; valid within the calling statement. */
+/** A MAC or IP address as text for messages; valid within the calling statement. */
 struct rawe_mac_text {
-    char text[18];
+    char text[46];
 };
 
 /** Format a MAC address: "02:00:00:00:00:01". */
@@ -104,8 +104,18 @@ unsigned rawe_interface_select_from(struct rawe_interface *interfaces, unsigned 
                                     unsigned address_count, const char *include,
                                     const char *exclude, char *unknown, size_t unknown_bytes);
 
+/**
+ * Get an interface's first IPv4 address. Without one, its lowest global or unique-local IPv6
+ * address. Returns false if it has none of these.
+ */
+bool rawe_interface_ip(int index, struct rawe_interface_address *address);
+
 /** Get an interface's first IPv4 address, in network order. Returns false if it has none. */
 bool rawe_interface_ipv4(int index, uint8_t address[4]);
+
+/** Choose among the given addresses, instead of the kernel's. Pure. */
+bool rawe_interface_ip_from(const struct rawe_interface_address *all, unsigned count, int index,
+                            struct rawe_interface_address *address);
 
 /** Return why a selected interface is not used, for messages. NULL: it is used. */
 const char *rawe_interface_refusal(const struct rawe_interface *interface);

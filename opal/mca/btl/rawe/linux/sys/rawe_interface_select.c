@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The choice of interfaces: by default, and by the users' lists. No system calls.
+ * The choice of interfaces, by default and by the users' lists, and of their addresses. No system
+ * calls.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -297,4 +298,32 @@ const char *rawe_interface_refusal(const struct rawe_interface *interface)
         return NULL;
     }
     return interface->excluded_why != NULL ? interface->excluded_why : "not chosen";
+}
+
+/** Return true for a global (2000::/3) or unique-local (fc00::/7) IPv6 address. */
+static bool is_routed(const struct rawe_interface_address *address)
+{
+    return (address->bytes[0] & 0xE0) == 0x20 || (address->bytes[0] & 0xFE) == 0xFC;
+}
+
+bool rawe_interface_ip_from(const struct rawe_interface_address *all, unsigned count, int index,
+                            struct rawe_interface_address *address)
+{
+    const struct rawe_interface_address *best = NULL;
+
+    for (unsigned i = 0; i < count; i++) {
+        const struct rawe_interface_address *one = &all[i];
+        if (one->interface_index != index || (one->ipv6 && !is_routed(one))) {
+            continue;
+        }
+        /* The kernel's order of IPv6 addresses depends on when they were set. */
+        if (best == NULL || (best->ipv6 && (!one->ipv6 || memcmp(one->bytes, best->bytes,
+                                                                 sizeof one->bytes) < 0))) {
+            best = one;
+        }
+    }
+    if (best != NULL) {
+        *address = *best;
+    }
+    return best != NULL;
 }

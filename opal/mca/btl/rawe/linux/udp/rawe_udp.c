@@ -75,14 +75,18 @@ static void attach_filter(int fd, const struct rawe_port_config *config)
 /** Open a bound socket. Returns the descriptor, or -1 and the error. */
 static int open_socket(const struct rawe_port_config *config, struct rawe_port_error *error)
 {
-    const struct sockaddr_in own = rawe_udp_address_of(config->address, port_number(config));
+    const union rawe_udp_address own = rawe_udp_address_of(config->address, port_number(config));
+    const bool ipv6 = own.any.sa_family == AF_INET6;
     const int priority = config->priority, one = 1;
-    /* Never fragment, and let path discovery find the MTU instead of trusting ICMP (RFC 8899). */
+    /*
+     * Never fragment, and let path discovery find the MTU instead of trusting ICMP (RFC 8899). IPv6
+     * has the same value, and then sends nothing longer than the interface's MTU.
+     */
     const int discover = IP_PMTUDISC_PROBE;
-    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const int fd = socket(own.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
     if (fd < 0) {
-        return rawe_port_failed(error, "socket(AF_INET, SOCK_DGRAM)", errno);
+        return rawe_port_failed(error, "socket(SOCK_DGRAM)", errno);
     }
     /* Without UDP_GRO (Linux 5.0) each datagram takes a system call. */
     if (config->use != RAWE_PORT_RESPONDER) {
@@ -91,13 +95,14 @@ static int open_socket(const struct rawe_port_config *config, struct rawe_port_e
     if ((priority != 0 &&
          rawe_port_set_option(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof priority,
                               "setsockopt(SO_PRIORITY)", error) != 0) ||
-        rawe_port_set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, &discover, sizeof discover,
-                             "setsockopt(IP_MTU_DISCOVER)", error) != 0) {
+        rawe_port_set_option(fd, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP,
+                             ipv6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &discover, sizeof discover,
+                             "setsockopt(MTU_DISCOVER)", error) != 0) {
         close(fd);
         return -1;
     }
     attach_filter(fd, config);
-    if (bind(fd, (const struct sockaddr *)&own, sizeof own) != 0) {
+    if (bind(fd, &own.any, sizeof own) != 0) {
         (void)rawe_port_failed(error, "bind to a UDP port", errno);
         close(fd);
         return -1;
@@ -137,7 +142,7 @@ static int udp_open(struct rawe_port **out, const struct rawe_port_config *confi
         .kind = config->kind,
         .fd = fd,
         .receive_frames = frames < 1 ? 1 : frames,
-        .overhead_bytes = RAWE_UDP_OVERHEAD_BYTES,
+        .overhead_bytes = rawe_udp_overhead_bytes(config->address),
     };
     *out = &udp->port;
     return 0;
@@ -177,7 +182,7 @@ static void udp_read_counters(struct rawe_port *port, struct rawe_port_counters 
     socklen_t len_bytes = sizeof memory;
 
     if (getsockopt(port->fd, SOL_SOCKET, SO_MEMINFO, memory, &len_bytes) == 0) {
-        udp->counters.ring_drops = memory[SK_MEMINFO_DROPS];
+        udp->counters.ring_drops = memory[SK_MEMINFO_DROPS] + udp->refused;
     }
     *counters = udp->counters;
 }
@@ -187,7 +192,6 @@ static void udp_read_counters(struct rawe_port *port, struct rawe_port_counters 
 /** Receive into `to`. Returns false if no datagram is waiting. */
 static bool receive_datagrams(const struct rawe_udp *udp, struct rawe_udp_received *to)
 {
-    struct sockaddr_in from;
     struct iovec iov = {to->bytes + RAWE_ETH_HEADER_BYTES, RAWE_UDP_DATAGRAM_BYTES_MAX};
     _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(int))];
     struct msghdr message;
@@ -195,8 +199,8 @@ static bool receive_datagrams(const struct rawe_udp *udp, struct rawe_udp_receiv
 
     do {
         message = (struct msghdr){
-            .msg_name = &from,
-            .msg_namelen = sizeof from,
+            .msg_name = &to->from,
+            .msg_namelen = sizeof to->from,
             .msg_iov = &iov,
             .msg_iovlen = 1,
             .msg_control = control,
@@ -210,8 +214,7 @@ static bool receive_datagrams(const struct rawe_udp *udp, struct rawe_udp_receiv
     to->len_bytes = to->segment_bytes = (size_t)got_bytes;
     to->at_bytes = 0;
     to->arrived_ns = rawe_port_arrival_clock_ns();
-    rawe_udp_mac(to->source, (const uint8_t *)&from.sin_addr);
-    to->source_port = ntohs(from.sin_port);
+    rawe_udp_note_source(to);
     for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c != NULL; c = CMSG_NXTHDR(&message, c)) {
         int segment_bytes;
         if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
@@ -292,18 +295,29 @@ static void hand_over_frame(const struct rawe_udp *udp, const struct rawe_udp_re
     memcpy(frame, before, sizeof before);
 }
 
+/** Make a MAC address stand for a sender that has the key. Returns false if there are too many. */
+static bool admit_sender(struct rawe_udp *udp, struct rawe_udp_received *from)
+{
+    from->unknown =
+        !rawe_udp_ipv6_mac(from->source, from->from.ipv6.sin6_addr.s6_addr, RAWE_UDP_HEARD);
+    udp->refused += from->unknown;
+    return !from->unknown;
+}
+
 /** Hand over what begins at `frame`: a frame or a packet. Returns the number of frames. */
-static unsigned hand_over(struct rawe_udp *udp, const struct rawe_udp_received *from,
-                          uint8_t *frame, size_t len_bytes,
-                          const struct rawe_port_receiver *receiver, void *context)
+static unsigned hand_over(struct rawe_udp *udp, struct rawe_udp_received *from, uint8_t *frame,
+                          size_t len_bytes, const struct rawe_port_receiver *receiver,
+                          void *context)
 {
     uint8_t *bytes = frame + RAWE_ETH_HEADER_BYTES;
+    const bool batch = receiver->packet != NULL && rawe_udp_is_batch(udp, bytes, len_bytes);
 
-    if (receiver->packet != NULL && rawe_udp_is_batch(udp, bytes, len_bytes)) {
-        return rawe_udp_hand_over_packet(udp, from, bytes, len_bytes, receiver, context);
-    }
-    if (!is_ours(udp, bytes, len_bytes)) {
+    if ((!batch && !is_ours(udp, bytes, len_bytes)) ||
+        (from->unknown && !admit_sender(udp, from))) {
         return 0;
+    }
+    if (batch) {
+        return rawe_udp_hand_over_packet(udp, from, bytes, len_bytes, receiver, context);
     }
     hand_over_frame(udp, from, frame, len_bytes, receiver, context);
     return 1;
@@ -373,7 +387,7 @@ static enum rawe_udp_sent send_segments(struct rawe_udp *udp, const struct rawe_
 {
     const uint8_t *head = frames[0].pieces[0].base;
     const uint16_t port = rawe_udp_port_of(head + RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_PORT);
-    struct sockaddr_in to = rawe_udp_address_of(head, (uint16_t)(port + above));
+    union rawe_udp_address to = rawe_udp_address_of(head, (uint16_t)(port + above));
     struct iovec iov[RAWE_UDP_SEGMENTS_MAX * RAWE_FRAME_PIECES_MAX];
     size_t iov_count = 0;
 

@@ -2,9 +2,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * A port (linux/port/rawe_port.h) that is a UDP socket, which needs no privilege and crosses
- * routers. A datagram contains what follows a frame's Ethernet header. For core, an IPv4 address is
- * a MAC address (rawe_udp_mac), and the frame header's port is the UDP port, so core and the glue
- * know nothing of UDP but the shorter MTU.
+ * routers. A datagram contains what follows a frame's Ethernet header. For core, an IPv4 or IPv6
+ * address is a MAC address (rawe_udp_address.c), and the frame header's port is the UDP port, so
+ * core and the glue know nothing of UDP but the shorter MTU.
  *
  * A process has two adjacent UDP ports on each interface: the lower one receives express frames,
  * the upper one is the responder's. A PROBE is sent to both, as raw frames reach both sockets.
@@ -32,7 +32,14 @@ extern const struct rawe_port_kind rawe_udp_port;
 /** Bytes that IPv4 and UDP take from an interface's MTU. */
 #define RAWE_UDP_OVERHEAD_BYTES 28u
 
-#define RAWE_UDP_ADDRESS_BYTES 4u
+#define RAWE_UDP_ADDRESS_BYTES 4u /**< IPv4 */
+#define RAWE_UDP_IPV6_BYTES 16u
+
+/** First byte of a MAC address that stands for an IPv6 address: locally administered. */
+#define RAWE_UDP_IPV6_MARKER 0x06u
+
+/** Maximum number of IPv6 addresses that are known only because a datagram came from them. */
+#define RAWE_UDP_HEARD_MAX 8192u
 
 /**
  * Return the bulk port of a link (RAWE_PORT_EXPRESS), through whose socket it sends batches; NULL
@@ -46,12 +53,57 @@ struct rawe_port *rawe_udp_bulk(struct rawe_port *link);
  */
 void rawe_udp_mac(uint8_t mac[RAWE_MAC_BYTES], const uint8_t address[RAWE_UDP_ADDRESS_BYTES]);
 
-/** Format the IPv4 address for which a MAC address stands. */
+/** Where an IPv6 address is from. */
+enum rawe_udp_origin {
+    RAWE_UDP_UNCHECKED, /**< a datagram, whose key is not checked yet: look it up only */
+    RAWE_UDP_HEARD,     /**< a datagram with the right key */
+    RAWE_UDP_GIVEN,     /**< the modex, our interface or the user */
+};
+
+/**
+ * Write the MAC address that stands for an IPv6 address in this process. Returns false if the
+ * address is unchecked and unknown, or if there are too many. From any thread.
+ */
+bool rawe_udp_ipv6_mac(uint8_t mac[RAWE_MAC_BYTES], const uint8_t address[RAWE_UDP_IPV6_BYTES],
+                       enum rawe_udp_origin origin);
+
+/** Return true for a MAC address that stands for an IPv6 address. */
+static inline bool rawe_udp_is_ipv6(const uint8_t mac[RAWE_MAC_BYTES])
+{
+    return mac[0] == RAWE_UDP_IPV6_MARKER;
+}
+
+/** Return how many bytes IP and UDP take from an interface's MTU, which has this address. */
+static inline uint32_t rawe_udp_overhead_bytes(const uint8_t mac[RAWE_MAC_BYTES])
+{
+    return rawe_udp_is_ipv6(mac) ? 48 : 28;
+}
+
+/**
+ * Make an interface's address and MTU those of UDP. Returns false if it has no usable address
+ * (rawe_interface_ip).
+ */
+bool rawe_udp_use(struct rawe_interface *interface);
+
+/** Format the address for which a MAC address stands. */
 struct rawe_mac_text rawe_udp_text(const uint8_t mac[RAWE_MAC_BYTES]);
 
-/* ---- rawe_udp_socket.c: this and the rest are for the port ---- */
+/** An address and port for system calls. AF_UNSPEC: it is not known. */
+union rawe_udp_address {
+    struct sockaddr any;
+    struct sockaddr_in ipv4;
+    struct sockaddr_in6 ipv6;
+};
 
-/** Longest payload of a datagram over IPv4. The limit also applies before the kernel cuts it. */
+/** Return the address and port for which a MAC address and a port stand. */
+union rawe_udp_address rawe_udp_address_of(const uint8_t mac[RAWE_MAC_BYTES], uint16_t port);
+
+/* ---- this and the rest are for the port ---- */
+
+/**
+ * Longest payload of a datagram over IPv4; over IPv6 a bit more would fit. The limit also applies
+ * before the kernel cuts it.
+ */
 #define RAWE_UDP_DATAGRAM_BYTES_MAX 65507u
 
 /** Maximum number of datagrams that the kernel cuts from one (UDP_MAX_SEGMENTS before 6.10). */
@@ -71,8 +123,10 @@ struct rawe_udp_received {
     size_t segment_bytes; /**< of each but the last */
     size_t at_bytes;      /**< where the next datagram begins */
     uint64_t arrived_ns;
-    uint8_t source[RAWE_MAC_BYTES];
+    union rawe_udp_address from;
+    uint8_t source[RAWE_MAC_BYTES]; /**< stands for `from`, unless that is unknown */
     uint16_t source_port;
+    bool unknown; /**< an IPv6 address is unknown until a datagram from it has the right key */
     uint8_t bytes[RAWE_ETH_HEADER_BYTES + RAWE_UDP_DATAGRAM_BYTES_MAX];
 };
 
@@ -82,6 +136,7 @@ struct rawe_udp {
     bool cuts;             /**< the kernel cuts datagrams; written by rawe_udp_send */
     struct rawe_port_config config;
     struct rawe_port_counters counters;
+    uint64_t refused; /**< datagrams dropped because too many addresses are known */
     struct rawe_udp_received *current; /**< the next datagrams; NULL: none */
     struct rawe_udp_received *spare;   /**< unused memory */
 };
@@ -92,8 +147,10 @@ static inline uint16_t rawe_udp_port_of(const uint8_t *field)
     return (uint16_t)(field[0] << 8 | field[1]);
 }
 
-/** Return the address and port for which a MAC address and a port stand. */
-struct sockaddr_in rawe_udp_address_of(const uint8_t mac[RAWE_MAC_BYTES], uint16_t port);
+/** Set source, source_port and unknown of received datagrams from their address. */
+void rawe_udp_note_source(struct rawe_udp_received *to);
+
+/* ---- rawe_udp_socket.c ---- */
 
 /** Return how many datagrams of this length one system call can send. */
 unsigned rawe_udp_segments_max(size_t segment_bytes);
@@ -105,8 +162,9 @@ enum rawe_udp_sent {
 };
 
 /** Send `frames` frames as one datagram, cut after each `segment_bytes` unless that is 0. */
-enum rawe_udp_sent rawe_udp_send(struct rawe_udp *udp, struct sockaddr_in *to, struct iovec *iov,
-                                 size_t iov_count, uint16_t segment_bytes, unsigned frames);
+enum rawe_udp_sent rawe_udp_send(struct rawe_udp *udp, union rawe_udp_address *to,
+                                 struct iovec *iov, size_t iov_count, uint16_t segment_bytes,
+                                 unsigned frames);
 
 /* ---- rawe_udp_batch.c ---- */
 

@@ -98,7 +98,7 @@ unsigned rawe_udp_hand_over_packet(const struct rawe_udp *udp, const struct rawe
 
 /** Segments of a batch, as one system call sends them. */
 struct outgoing {
-    struct sockaddr_in to;
+    union rawe_udp_address to;
     unsigned count;
     uint8_t heads[RAWE_UDP_SEGMENTS_MAX][RAWE_BATCH_HEADER_BYTES];
     size_t iov_count;

@@ -1,9 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Addresses as core writes them, and the system call that sends.
+ * The system call that sends.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/udp.h>
 #include <string.h>
@@ -15,43 +14,6 @@
 #define UDP_SEGMENT 103
 #endif
 
-/** First bytes of a MAC address that stands for an IPv4 address: locally administered. */
-static const uint8_t mac_prefix[RAWE_MAC_BYTES - RAWE_UDP_ADDRESS_BYTES] = {0x02, 0x04};
-
-static const uint8_t loopback_mac[RAWE_MAC_BYTES];
-
-void rawe_udp_mac(uint8_t mac[RAWE_MAC_BYTES], const uint8_t address[RAWE_UDP_ADDRESS_BYTES])
-{
-    const uint32_t loopback = htonl(INADDR_LOOPBACK);
-
-    if (memcmp(address, &loopback, sizeof loopback) == 0) {
-        memcpy(mac, loopback_mac, RAWE_MAC_BYTES);
-        return;
-    }
-    memcpy(mac, mac_prefix, sizeof mac_prefix);
-    memcpy(mac + sizeof mac_prefix, address, RAWE_UDP_ADDRESS_BYTES);
-}
-
-struct sockaddr_in rawe_udp_address_of(const uint8_t mac[RAWE_MAC_BYTES], uint16_t port)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
-
-    memcpy(&address.sin_addr, mac + sizeof mac_prefix, sizeof address.sin_addr);
-    if (memcmp(mac, loopback_mac, RAWE_MAC_BYTES) == 0) {
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    }
-    return address;
-}
-
-struct rawe_mac_text rawe_udp_text(const uint8_t mac[RAWE_MAC_BYTES])
-{
-    const struct sockaddr_in address = rawe_udp_address_of(mac, 0);
-    struct rawe_mac_text out;
-
-    (void)inet_ntop(AF_INET, &address.sin_addr, out.text, sizeof out.text);
-    return out;
-}
-
 unsigned rawe_udp_segments_max(size_t segment_bytes)
 {
     return segment_bytes > RAWE_UDP_DATAGRAM_BYTES_MAX / RAWE_UDP_SEGMENTS_MAX
@@ -60,7 +22,7 @@ unsigned rawe_udp_segments_max(size_t segment_bytes)
 }
 
 /** As rawe_udp_send. Returns errno, or 0. */
-static int send_datagram(const struct rawe_udp *udp, struct sockaddr_in *to, struct iovec *iov,
+static int send_datagram(const struct rawe_udp *udp, union rawe_udp_address *to, struct iovec *iov,
                          size_t iov_count, uint16_t segment_bytes)
 {
     _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof segment_bytes)] = {0};
@@ -90,8 +52,9 @@ static void count(uint64_t *counter, uint64_t by)
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + by, __ATOMIC_RELAXED);
 }
 
-enum rawe_udp_sent rawe_udp_send(struct rawe_udp *udp, struct sockaddr_in *to, struct iovec *iov,
-                                 size_t iov_count, uint16_t segment_bytes, unsigned frames)
+enum rawe_udp_sent rawe_udp_send(struct rawe_udp *udp, union rawe_udp_address *to,
+                                 struct iovec *iov, size_t iov_count, uint16_t segment_bytes,
+                                 unsigned frames)
 {
     const int code = send_datagram(udp, to, iov, iov_count, segment_bytes);
 
