@@ -37,7 +37,7 @@ struct ping_options {
     bool udp;              /**< in UDP datagrams, whose addresses are written as MAC addresses */
     const char *interface; /**< NULL: the only suitable one */
     bool multicast;
-    char *const *peers; /**< MAC or IPv4 addresses: one, or several for multicast */
+    char *const *peers; /**< MAC or IP addresses: one, or several for multicast */
     unsigned peer_count;
     uint16_t ethertype;
     uint32_t key;

@@ -446,13 +446,13 @@ static void try_packet(const struct info *info, struct info_interface *one)
 /** Find out for which kinds of port the component would use an interface. */
 static void try_kinds(const struct info *info, struct info_interface *one)
 {
-    uint8_t address[4];
+    struct rawe_interface_address address;
 
     if ((info->params.kinds & RAWE_PORT_KIND_PACKET) != 0 && one->interface.ethernet) {
         try_packet(info, one);
     }
     if ((info->params.kinds & RAWE_PORT_KIND_UDP) != 0 &&
-        (one->interface.loopback || rawe_interface_ipv4(one->interface.index, address))) {
+        (one->interface.loopback || rawe_interface_ip(one->interface.index, &address))) {
         one->kinds |= RAWE_PORT_KIND_UDP;
     }
 }
@@ -489,7 +489,7 @@ static const char *refusal_of(const struct info *info, const struct rawe_interfa
                : rawe_interface_refusal(interface);
 }
 
-#define NO_IPV4 "it has no IPv4 address for UDP"
+#define NO_IP "it has no IPv4 or global IPv6 address for UDP"
 
 /** Decide about lo, for ranks on this host: after the others, if there are any. */
 static void decide_on_loopback(const struct info *info, struct info_interface *one, bool others)
@@ -534,8 +534,8 @@ static void decide_interfaces(struct info *info)
         if (one->use != INFO_USE_NONE && one->kinds == 0) {
             one->use = INFO_USE_NONE;
             one->why = info->params.kinds == RAWE_PORT_KIND_PACKET ? "no socket can be opened"
-                       : info->params.kinds == RAWE_PORT_KIND_UDP  ? NO_IPV4
-                                                                   : NO_IPV4
+                       : info->params.kinds == RAWE_PORT_KIND_UDP  ? NO_IP
+                                                                   : NO_IP
                            ", and no socket for raw frames can be opened";
         }
     }
@@ -619,7 +619,7 @@ static void show_use(const struct info_interface *one, unsigned wanted)
     if ((wanted & ~one->kinds) == RAWE_PORT_KIND_PACKET) {
         printf("; no raw frames: %s", one->interface.ethernet ? one->socket_why : "not Ethernet");
     } else if ((wanted & ~one->kinds) == RAWE_PORT_KIND_UDP) {
-        printf("; no UDP: " NO_IPV4);
+        printf("; no UDP: " NO_IP);
     }
     putchar('\n');
 }

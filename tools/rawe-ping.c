@@ -25,14 +25,14 @@ static void print_ping_usage(FILE *out)
 {
     fputs(
         "Usage: rawe-ping --listen [-i INTERFACE]        on one host, then\n"
-        "       rawe-ping [-i INTERFACE] MAC|IPV4        on the other, or\n"
+        "       rawe-ping [-i INTERFACE] MAC|IP          on the other, or\n"
         "       rawe-ping --multicast [-i INTERFACE] MAC|IPV4...\n"
         "       rawe-ping --udp ...                      on both: UDP datagrams\n"
         "Checks whether raw Ethernet frames pass between two hosts, in both directions, how long\n"
         "they take, which frame size passes, how many get lost, and whether batches pass.\n"
         "\n"
         "  -l, --listen          answer, until Ctrl-C\n"
-        "  -u, --udp             send UDP datagrams instead, to an IPv4 address: no CAP_NET_RAW\n"
+        "  -u, --udp             send UDP datagrams instead, to an IP address: no CAP_NET_RAW\n"
         "  -m, --multicast       do frames and batches to a group reach these hosts?\n"
         "  -i, --interface NAME  default: the only one that rawe would use\n"
         "  -c, --count N         frames of each size (default 20)\n"
@@ -171,20 +171,6 @@ static void check_usable(const struct rawe_interface *interface, bool udp)
     }
 }
 
-/** Make an interface's address and MTU those of UDP; exits the program if it has no address. */
-static void use_udp(struct rawe_interface *interface)
-{
-    uint8_t address[RAWE_UDP_ADDRESS_BYTES];
-
-    if (!rawe_interface_ipv4(interface->index, address)) {
-        ping_die("%s has no IPv4 address, which UDP needs. `ip -brief address` lists them.",
-                 interface->name);
-    }
-    rawe_udp_mac(interface->mac, address);
-    interface->mtu_bytes -=
-        interface->mtu_bytes < RAWE_UDP_OVERHEAD_BYTES ? 0 : RAWE_UDP_OVERHEAD_BYTES;
-}
-
 /** Return the interface to use; exits the program if it is ambiguous or unusable. */
 static struct rawe_interface choose_interface(const struct ping_options *options)
 {
@@ -212,8 +198,10 @@ static struct rawe_interface choose_interface(const struct ping_options *options
     chosen = interfaces[0];
     free(interfaces);
     check_usable(&chosen, options->udp);
-    if (options->udp) {
-        use_udp(&chosen);
+    if (options->udp && !rawe_udp_use(&chosen)) {
+        ping_die("%s has no IPv4 or global IPv6 address, which UDP needs. `ip -brief address` "
+                 "lists them.",
+                 chosen.name);
     }
     return chosen;
 }
@@ -238,6 +226,25 @@ static bool neighbour_mac(const char *address, const char *interface, uint8_t ma
     return found;
 }
 
+/** Find the MAC address that stands for a peer's IP address; exits the program on failure. */
+static void find_ip_peer(const char *peer, const struct rawe_interface *interface,
+                         uint8_t mac[RAWE_MAC_BYTES])
+{
+    const bool ipv6 = rawe_udp_is_ipv6(interface->mac);
+    struct in6_addr address;
+
+    if (inet_pton(ipv6 ? AF_INET6 : AF_INET, peer, &address) != 1) {
+        ping_die("%s is not an IPv%d address, which --udp needs: it uses %s of %s.\n"
+                 "As for rawe, IPv6 is for interfaces without an IPv4 address.",
+                 peer, ipv6 ? 6 : 4, rawe_udp_text(interface->mac).text, interface->name);
+    }
+    if (ipv6) {
+        (void)rawe_udp_ipv6_mac(mac, address.s6_addr, RAWE_UDP_GIVEN);
+    } else {
+        rawe_udp_mac(mac, address.s6_addr);
+    }
+}
+
 /** Find the MAC address of a peer; exits the program on failure. */
 static void find_peer(const struct ping_options *options, const char *peer,
                       const struct rawe_interface *interface, uint8_t mac[RAWE_MAC_BYTES])
@@ -246,10 +253,7 @@ static void find_peer(const struct ping_options *options, const char *peer,
     char end;
 
     if (options->udp) {
-        if (inet_pton(AF_INET, peer, &address) != 1) {
-            ping_die("%s is not an IPv4 address, which --udp needs.", peer);
-        }
-        rawe_udp_mac(mac, (const uint8_t *)&address);
+        find_ip_peer(peer, interface, mac);
     } else if (inet_pton(AF_INET, peer, &address) == 1) {
         if (!neighbour_mac(peer, interface->name, mac)) {
             ping_die("the kernel does not know the MAC address of %s on %s.\n"
@@ -331,7 +335,7 @@ static struct protocol_text protocol(const struct ping_options *options)
 /** Return the interface's MTU, in bytes, as the system shows it. */
 static uint32_t mtu_of(const struct rawe_interface *interface, const struct ping_options *options)
 {
-    return interface->mtu_bytes + (options->udp ? RAWE_UDP_OVERHEAD_BYTES : 0);
+    return interface->mtu_bytes + (options->udp ? rawe_udp_overhead_bytes(interface->mac) : 0);
 }
 
 static void print_unreachable(const struct ask *ask)

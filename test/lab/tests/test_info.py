@@ -156,7 +156,7 @@ def add_bridge(lab, member):
 
 NO_RIGHT = ("setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw")
 BOTH = "raw frames, and UDP to peers that these do not reach"
-NO_IPV4 = "it has no IPv4 address for UDP"
+NO_IP = "it has no IPv4 or global IPv6 address for UDP"
 
 
 @pytest.mark.parametrize(
@@ -164,11 +164,11 @@ NO_IPV4 = "it has no IPv4 address for UDP"
     [
         ("packet", True, True, "raw frames", ""),
         ("udp", False, True, "UDP", ""),
-        ("udp", True, False, None, NO_IPV4),
+        ("udp", True, False, None, NO_IP),
         ("auto", True, True, BOTH, ""),
-        ("auto", True, False, "raw frames", f"UDP: {NO_IPV4}"),
+        ("auto", True, False, "raw frames", f"UDP: {NO_IP}"),
         ("auto", False, True, "UDP", "is not installed"),
-        ("auto", False, False, None, f"{NO_IPV4}, and no socket for raw frames can be opened: "),
+        ("auto", False, False, None, f"{NO_IP}, and no socket for raw frames can be opened: "),
     ],
 )
 def test_the_kind_and_why(make_lab, info, verify, kind, right, address, kinds, said):

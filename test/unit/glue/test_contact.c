@@ -325,7 +325,7 @@ TEST(mca_btl_rawe_add_procs__holds_up_no_other_thread)
 
 TEST(mca_btl_rawe_add_procs__names_the_ports_that_a_firewall_has_to_let_pass)
 {
-    module.address.udp = theirs.addresses[0].udp = true;
+    module.address.udp = theirs.addresses[0].udp = MCA_BTL_RAWE_UDP_IPV4;
     mca_btl_rawe_params.udp_port_min = 40000;
     mca_btl_rawe_params.udp_port_range = 1000;
     add();
@@ -342,6 +342,15 @@ TEST(mca_btl_rawe_add_procs__reports_what_no_other_module_searches_for)
     add();
     assert_int_equal(fake_ompi.shown, 1);
     fake_ompi_assert_shown("peer_unreachable", "10000 ms");
+}
+
+/** An address of another version of IP is not tried. */
+TEST(mca_btl_rawe_add_procs__passes_over_the_other_version_of_ip)
+{
+    module.address.udp = MCA_BTL_RAWE_UDP_IPV4;
+    theirs.addresses[0].udp = MCA_BTL_RAWE_UDP_IPV6;
+    add();
+    assert_int_equal(searches, 0);
 }
 
 /** A silent host is waited for once, not once per process. */

@@ -14,6 +14,7 @@
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
 #include "fake_ompi.h"
+#include "linux/udp/rawe_udp.h"
 
 #define CALLERS_MOST 10000u
 #define QUESTIONS_MAX (2 * CALLERS_MOST)
@@ -223,6 +224,40 @@ TEST(mca_btl_rawe_proc_wait__takes_no_more_than_there_is)
     }
 }
 
+static const uint8_t ipv6_address[] = {0xFD, [14] = 3, 7};
+
+/** Make a module's frames UDP over IPv6. */
+static void use_ipv6(unsigned module)
+{
+    modules[module].address.udp = MCA_BTL_RAWE_UDP_IPV6;
+    assert_true(rawe_udp_ipv6_mac(modules[module].address.mac, ipv6_address, RAWE_UDP_GIVEN));
+}
+
+/** An IPv6 address is longer than a MAC address, so it is published, too. */
+TEST(mca_btl_rawe_proc_wait__has_ipv6_addresses)
+{
+    uint8_t peer_mac[RAWE_MAC_BYTES];
+    const uint8_t theirs[] = {0xFD, [13] = 1, 2, 3};
+
+    use_ipv6(0);
+    publish();
+    assert_memory_equal(published + 48, ipv6_address, 16);
+    memcpy(published + 48, theirs, 16);
+    at_once = true;
+    assert_false(rawe_udp_ipv6_mac(peer_mac, theirs, RAWE_UDP_UNCHECKED));
+    assert_int_equal(wait_for(7), 2);
+    assert_true(rawe_udp_ipv6_mac(peer_mac, theirs, RAWE_UDP_UNCHECKED));
+    assert_memory_equal(found.addresses[0].mac, peer_mac, RAWE_MAC_BYTES);
+    assert_int_equal(found.addresses[0].udp, MCA_BTL_RAWE_UDP_IPV6);
+    assert_int_equal(found.addresses[1].udp, 0);
+    assert_int_equal(found.addresses[1].port, 101);
+    size_t whole_bytes = published_bytes;
+    for (uint32_t vpid = 16; vpid <= whole_bytes; ++vpid) {
+        published_bytes = vpid;
+        assert_int_equal(wait_for(vpid), (vpid >= 64) + (vpid >= 96));
+    }
+}
+
 /** Assert that the user is told once how a process differs, however often Open MPI asks. */
 static void assert_differs(uint32_t vpid, const char *what)
 {
@@ -244,6 +279,23 @@ TEST(mca_btl_rawe_proc_wait__says_once_what_differs)
     mca_btl_rawe_params.ethertype = 0x88B5;
     modules[0].super.btl_max_send_size = 4096;
     assert_differs(3, "btl_rawe_max_send_size, or btl_rawe_eager_limit above it");
+}
+
+/** Frames to another host need one kind of port, and with UDP one version of IP. */
+TEST(mca_btl_rawe_proc_wait__refuses_another_version_of_ip)
+{
+    memset(modules[1].address.mac, 0, RAWE_MAC_BYTES);
+    modules[0].address.udp = modules[1].address.udp = MCA_BTL_RAWE_UDP_IPV4;
+    publish();
+    at_once = true;
+    use_ipv6(0);
+    assert_int_equal(wait_for(4), 2); /* on this host over lo */
+    published[8] ^= 1;
+    assert_differs(5, "IP version");
+    modules[0].address.udp = 0;
+    assert_differs(6, "btl_rawe_kind");
+    modules[0].address.udp = MCA_BTL_RAWE_UDP_IPV4;
+    assert_int_equal(wait_for(7), 2);
 }
 
 /** In wire version 5, the published data had an 8-byte head. */

@@ -19,12 +19,6 @@
 #include <string.h>
 #include <sys/param.h>
 
-static bool is_loopback(const struct mca_btl_rawe_address *address)
-{
-    static const uint8_t zero[RAWE_MAC_BYTES];
-    return 0 == memcmp(address->mac, zero, RAWE_MAC_BYTES);
-}
-
 /** An interface of a process, and one of ours that may reach it. */
 struct candidate {
     size_t proc_index;
@@ -77,7 +71,7 @@ static void list_candidates(struct search *search, const mca_btl_rawe_module_t *
         /* Interfaces with the same index are probably on the same segment. */
         const struct mca_btl_rawe_address *address =
             &published->addresses[(i + module->address.index) % published->count];
-        if (local == module->interface.loopback && is_loopback(address) == local &&
+        if (local == module->interface.loopback && mca_btl_rawe_is_loopback(address) == local &&
             address->udp == module->address.udp) {
             search->targets[search->listed] = (struct rawe_path_target){
                 .to = mca_btl_rawe_ping_address(address),
@@ -494,7 +488,7 @@ bool mca_btl_rawe_contact_on_this_host(const opal_proc_t *proc)
     bool found = false;
 
     for (unsigned i = 0; i < count && !found; ++i) {
-        found = is_loopback(&published.addresses[i]);
+        found = mca_btl_rawe_is_loopback(&published.addresses[i]);
     }
     return found && 0 != mca_btl_rawe_modules_count(true, &module) &&
            mca_btl_rawe_proc_is_local(&published);
@@ -591,7 +585,7 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
 /** Return true if a frame from `from` may have been sent through the interface at `address`. */
 static bool may_be(const struct mca_btl_rawe_address *address, const struct rawe_connect *from)
 {
-    return !is_loopback(address) &&
+    return !mca_btl_rawe_is_loopback(address) &&
            (0 != from->choice || (address->key == from->key && address->port == from->port));
 }
 

@@ -443,24 +443,6 @@ bool mca_btl_rawe_module_open_responder(mca_btl_rawe_module_t *module)
     return start_responder(module, &opening);
 }
 
-/** Make a module's interface and address those of UDP. False: it has none, which is noted. */
-static bool use_udp(struct rawe_interface *interface)
-{
-    const uint8_t loopback[] = {127, 0, 0, 1};
-    uint8_t address[RAWE_UDP_ADDRESS_BYTES];
-
-    if (interface->loopback) {
-        memcpy(address, loopback, sizeof(address));
-    } else if (!rawe_interface_ipv4(interface->index, address)) {
-        const struct rawe_port_error error = {"using UDP without an IPv4 address", EADDRNOTAVAIL};
-        mca_btl_rawe_failure_note(false, interface->name, &error);
-        return false;
-    }
-    rawe_udp_mac(interface->mac, address);
-    interface->mtu_bytes -= MIN(interface->mtu_bytes, RAWE_UDP_OVERHEAD_BYTES);
-    return true;
-}
-
 /** Return the speed set by the user (btl_rawe_bandwidth), or the driver's. 0: unknown. */
 static uint32_t speed_mbps(const struct rawe_interface *interface)
 {
@@ -472,7 +454,11 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *foun
 {
     struct rawe_interface interface_used = *found, *interface = &interface_used;
 
-    if (udp && !use_udp(interface)) {
+    if (udp && !rawe_udp_use(interface)) {
+        const struct rawe_port_error error = {
+            "using UDP without an IPv4 address, or a global or unique-local IPv6 address",
+            EADDRNOTAVAIL};
+        mca_btl_rawe_failure_note(false, interface->name, &error);
         return NULL;
     }
     mca_btl_rawe_module_t *module = aligned_alloc(_Alignof(mca_btl_rawe_module_t), sizeof(*module));
@@ -486,7 +472,10 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *foun
     memset(module, 0, sizeof(*module));
     module->super = mca_btl_rawe_module_template;
     module->super.btl_component = mca_btl_rawe_state.component;
-    module->address.udp = udp;
+    if (udp) {
+        module->address.udp =
+            rawe_udp_is_ipv6(interface->mac) ? MCA_BTL_RAWE_UDP_IPV6 : MCA_BTL_RAWE_UDP_IPV4;
+    }
     module->open_sockets = udp ? open_udp : open_sockets;
     module->interface = *interface;
     module->address.port = identity->port;

@@ -49,6 +49,9 @@ struct rawe_carrier;
 struct rawe_host_group;
 struct rawe_service;
 
+/** What carries an interface's frames, as published. 0: raw Ethernet. */
+enum { MCA_BTL_RAWE_UDP_IPV4 = 1, MCA_BTL_RAWE_UDP_IPV6 = 2 };
+
 /** How to reach one interface of a process. */
 struct mca_btl_rawe_address {
     uint8_t mac[RAWE_MAC_BYTES]; /**< all zero: loopback */
@@ -59,8 +62,16 @@ struct mca_btl_rawe_address {
     uint32_t mtu_bytes;
     uint32_t speed_mbps; /**< 0: unknown */
     uint8_t index;       /**< position in the process's list */
-    bool udp;            /**< frames are UDP datagrams: `mac` is as linux/udp/rawe_udp.h says */
+    uint8_t udp; /**< MCA_BTL_RAWE_UDP_*: `mac` is as linux/udp/rawe_udp.h says; 0: raw frames */
 };
+
+/** Return true for the address of lo. */
+static inline bool mca_btl_rawe_is_loopback(const struct mca_btl_rawe_address *address)
+{
+    static const uint8_t zero[RAWE_MAC_BYTES];
+
+    return 0 == memcmp(address->mac, zero, RAWE_MAC_BYTES);
+}
 
 /** Return the address of the process's responder. */
 static inline struct rawe_ping_address mca_btl_rawe_ping_address(
@@ -198,7 +209,7 @@ uint64_t mca_btl_rawe_now_ns(void);
 /** rawe_engine_config.clock_ns: return mca_btl_rawe_now_ns(). */
 uint64_t mca_btl_rawe_peer_now_ns(void *context);
 
-/** Format an interface's address for messages: MAC or IPv4. */
+/** Format an interface's address for messages: MAC or IP. */
 struct rawe_mac_text mca_btl_rawe_address_text(const struct mca_btl_rawe_address *address);
 
 /** Count the modules for lo, or those for other interfaces, and store the last one, if any. */

@@ -91,9 +91,10 @@
 /** Texts: name, default (NULL: empty), level, sentence. */
 #define MCA_BTL_RAWE_TEXT_LIST(X)                                                                 \
     X(kind, "auto", 2,                                                                            \
-      "What carries frames: packet (raw Ethernet, by packet sockets), udp (UDP over IPv4, which " \
-      "needs no privilege and crosses routers), or auto (packet for each peer that it reaches, "  \
-      "else udp; only packet in jobs whose selection of BTLs does not name rawe)")                \
+      "What carries frames: packet (raw Ethernet, by packet sockets), udp (UDP over IPv4, or "    \
+      "IPv6 on interfaces without IPv4, which needs no privilege and crosses routers), or auto "  \
+      "(packet for each peer that it reaches, else udp; only packet in jobs whose selection of "  \
+      "BTLs does not name rawe)")                                                                 \
     X(if_include, NULL, 1,                                                                        \
       "Comma-separated list of the interfaces to use: names (exact or with a trailing *), MAC "   \
       "addresses, or subnets such as 10.1.0.0/16; not together with btl_rawe_if_exclude. Empty: " \

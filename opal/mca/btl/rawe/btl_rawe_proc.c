@@ -7,6 +7,7 @@
  *    8 | host 64 |
  *   16 | per module: MAC 6 bytes | port 16 | key 32 | MTU 32 | speed Mb/s 32 | longest message 32 |
  *      |             responder's key 32 | responder's port 16 | kind 16 |
+ *      |             kind 2: IPv6 address 16 bytes |
  *
  * In network byte order. The loopback module's MAC is 0. See btl_rawe_proc.h.
  */
@@ -17,6 +18,8 @@
 #include "btl_rawe_help.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
+
+#include "linux/udp/rawe_udp.h"
 
 #include <arpa/inet.h>
 #include <endian.h>
@@ -47,7 +50,7 @@ struct published_interface {
     uint32_t message_max_bytes; /**< longest message received, except by PUT */
     uint32_t ping_key;
     uint16_t ping_port;
-    uint16_t kind; /**< 0: raw frames, 1: UDP */
+    uint16_t kind; /**< 0: raw frames, 1: UDP over IPv4, 2: over IPv6; its address follows */
 };
 
 _Static_assert(sizeof(struct head) == 16 && sizeof(struct published_interface) == 32, "no padding");
@@ -210,26 +213,30 @@ static void request_modex(struct record *record)
     }
 }
 
-/** Return the kind of port that an address has. */
-static unsigned kind_of(const struct mca_btl_rawe_address *address)
+/** Return the bit of what carries an address's frames, to tell the user. */
+static unsigned carrier_of(const struct mca_btl_rawe_address *address)
 {
-    return address->udp ? RAWE_PORT_KIND_UDP : RAWE_PORT_KIND_PACKET;
+    return 1u << address->udp;
 }
 
-static unsigned own_kinds(void)
+/** Return the bits of all modules, except for lo if they are to reach another host. */
+static unsigned own_carriers(bool other_host)
 {
-    unsigned kinds = 0;
+    unsigned carriers = 0;
 
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
-        kinds |= kind_of(&mca_btl_rawe_state.modules[i]->address);
+        const struct mca_btl_rawe_address *address = &mca_btl_rawe_state.modules[i]->address;
+        carriers |= other_host && mca_btl_rawe_is_loopback(address) ? 0 : carrier_of(address);
     }
-    return kinds;
+    return carriers;
 }
 
 /** Return what `head.ethertype` has. UDP datagrams have no EtherType. */
 static uint16_t own_ethertype(void)
 {
-    return 0 != (RAWE_PORT_KIND_PACKET & own_kinds()) ? (uint16_t)mca_btl_rawe_params.ethertype : 0;
+    return 0 != (RAWE_PORT_KIND_PACKET & own_carriers(false))
+               ? (uint16_t)mca_btl_rawe_params.ethertype
+               : 0;
 }
 
 /** A parameter that must be equal on both sides, but is not. */
@@ -238,13 +245,45 @@ struct difference {
     unsigned ours, theirs;
 };
 
+/** Parse an entry of at most `left_bytes`. Returns its length; 0: it is incomplete. */
+static size_t entry_parse(const char *data, size_t left_bytes, struct mca_btl_rawe_address *out,
+                          uint32_t *message_max_bytes)
+{
+    struct published_interface interface;
+    size_t len_bytes = sizeof(interface);
+
+    if (left_bytes < len_bytes) {
+        return 0;
+    }
+    memcpy(&interface, data, sizeof(interface));
+    memcpy(out->mac, interface.mac, RAWE_MAC_BYTES);
+    out->port = ntohs(interface.port);
+    out->key = ntohl(interface.key);
+    out->mtu_bytes = ntohl(interface.mtu_bytes);
+    out->speed_mbps = ntohl(interface.speed_mbps);
+    out->ping_key = ntohl(interface.ping_key);
+    out->ping_port = ntohs(interface.ping_port);
+    out->udp = (uint8_t)MIN(ntohs(interface.kind), MCA_BTL_RAWE_UDP_IPV6);
+    *message_max_bytes = ntohl(interface.message_max_bytes);
+    if (MCA_BTL_RAWE_UDP_IPV6 == out->udp) {
+        len_bytes += RAWE_UDP_IPV6_BYTES;
+        if (left_bytes < len_bytes) {
+            return 0;
+        }
+        /* If too many addresses are known, no PING to this one is sent: it is unreachable. */
+        (void)rawe_udp_ipv6_mac(out->mac, (const uint8_t *)data + sizeof(interface),
+                                RAWE_UDP_GIVEN);
+    }
+    return len_bytes;
+}
+
 /** Parse the published bytes, which may be anything. */
 static struct difference modex_parse(const char *data, size_t len_bytes,
                                      struct mca_btl_rawe_published *out)
 {
     uint32_t message_max_bytes = (uint32_t)mca_btl_rawe_state.modules[0]->super.btl_max_send_size;
     struct head head = {.wire_version = 0};
-    unsigned kinds = 0;
+    unsigned carriers = 0;
 
     /* Other versions share at most the first bytes. */
     memcpy(&head, data, len_bytes < sizeof(head) ? len_bytes : sizeof(head));
@@ -257,35 +296,34 @@ static struct difference modex_parse(const char *data, size_t len_bytes,
     }
     out->host = be64toh(head.host);
     out->capabilities = head.capabilities;
-    for (unsigned i = 0;
-         i < head.count && i < MCA_BTL_RAWE_MODULES_MAX && NULL == difference.what &&
-         sizeof(head) + (i + 1) * sizeof(struct published_interface) <= len_bytes;
+    const bool other_host = out->host != records.host;
+    size_t at = sizeof(head);
+    for (unsigned i = 0; i < head.count && i < MCA_BTL_RAWE_MODULES_MAX &&
+                         NULL == difference.what && at < len_bytes;
          ++i) {
         struct mca_btl_rawe_address *address = &out->addresses[i];
-        struct published_interface interface;
-        memcpy(&interface, data + sizeof(head) + i * sizeof(interface), sizeof(interface));
-        if (ntohl(interface.message_max_bytes) != message_max_bytes) {
+        uint32_t theirs_bytes;
+        const size_t entry_bytes = entry_parse(data + at, len_bytes - at, address, &theirs_bytes);
+        if (0 == entry_bytes) {
+            break;
+        }
+        if (theirs_bytes != message_max_bytes) {
             /* Otherwise a process that accepts less would be sent messages that it cannot take. */
             difference =
                 (struct difference){"btl_rawe_max_send_size, or btl_rawe_eager_limit above it",
-                                    message_max_bytes, ntohl(interface.message_max_bytes)};
+                                    message_max_bytes, theirs_bytes};
             break;
         }
-        memcpy(address->mac, interface.mac, RAWE_MAC_BYTES);
-        address->port = ntohs(interface.port);
-        address->key = ntohl(interface.key);
-        address->mtu_bytes = ntohl(interface.mtu_bytes);
-        address->speed_mbps = ntohl(interface.speed_mbps);
-        address->ping_key = ntohl(interface.ping_key);
-        address->ping_port = ntohs(interface.ping_port);
-        address->udp = 0 != interface.kind;
         address->index = (uint8_t)i;
-        kinds |= kind_of(address);
+        carriers |= other_host && mca_btl_rawe_is_loopback(address) ? 0 : carrier_of(address);
         out->count = i + 1;
+        at += entry_bytes;
     }
-    if (NULL == difference.what && 0 != kinds && 0 == (kinds & own_kinds())) {
-        difference =
-            (struct difference){"btl_rawe_kind (1: packet, 2: udp, 3: both)", own_kinds(), kinds};
+    const unsigned ours = own_carriers(other_host);
+    if (NULL == difference.what && 0 != carriers && 0 != ours && 0 == (carriers & ours)) {
+        difference = (struct difference){
+            "btl_rawe_kind or IP version (sum of 1: packet, 2: udp over IPv4, 4: udp over IPv6)",
+            ours, carriers};
         out->count = 0;
     }
     return difference;
@@ -435,40 +473,54 @@ static uint64_t find_host(void)
     return host;
 }
 
+/** Write a module's entry. Returns its length. */
+static size_t entry_write(uint8_t *out, const mca_btl_rawe_module_t *module)
+{
+    const struct mca_btl_rawe_address *address = &module->address;
+    struct published_interface interface = {
+        .port = htons(address->port),
+        .key = htonl(address->key),
+        .mtu_bytes = htonl(address->mtu_bytes),
+        .speed_mbps = htonl(address->speed_mbps),
+        .message_max_bytes = htonl((uint32_t)module->super.btl_max_send_size),
+        .ping_key = htonl(address->ping_key),
+        .ping_port = htons(address->ping_port),
+        .kind = htons(address->udp),
+    };
+
+    memcpy(interface.mac, address->mac, RAWE_MAC_BYTES);
+    memcpy(out, &interface, sizeof(interface));
+    if (MCA_BTL_RAWE_UDP_IPV6 != address->udp) {
+        return sizeof(interface);
+    }
+    const union rawe_udp_address own = rawe_udp_address_of(address->mac, 0);
+    memcpy(out + sizeof(interface), &own.ipv6.sin6_addr, RAWE_UDP_IPV6_BYTES);
+    return sizeof(interface) + RAWE_UDP_IPV6_BYTES;
+}
+
 int mca_btl_rawe_proc_publish(void)
 {
-    struct {
-        struct head head;
-        struct published_interface entries[MCA_BTL_RAWE_MODULES_MAX];
-    } modex;
-    unsigned count = mca_btl_rawe_state.module_count;
+    const unsigned count = mca_btl_rawe_state.module_count;
+    struct head head = {
+        .wire_version = RAWE_WIRE_VERSION,
+        .count = (uint8_t)count,
+        .ethertype = htons(own_ethertype()),
+    };
+    uint8_t modex[sizeof(head) + MCA_BTL_RAWE_MODULES_MAX *
+                                     (sizeof(struct published_interface) + RAWE_UDP_IPV6_BYTES)];
+    size_t len_bytes = sizeof(head);
 
     records.host = find_host();
-    memset(&modex, 0, sizeof(modex));
-    modex.head.wire_version = RAWE_WIRE_VERSION;
-    modex.head.count = (uint8_t)count;
-    modex.head.ethertype = htons(own_ethertype());
     if (mca_btl_rawe_state.collectives && mca_btl_rawe_state.multicast_possible) {
-        modex.head.capabilities = MCA_BTL_RAWE_CAPABILITY_MULTICAST;
+        head.capabilities = MCA_BTL_RAWE_CAPABILITY_MULTICAST;
     }
-    modex.head.host = htobe64(records.host);
+    head.host = htobe64(records.host);
+    memcpy(modex, &head, sizeof(head));
     for (unsigned i = 0; i < count; ++i) {
-        const mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
-        const struct mca_btl_rawe_address *address = &module->address;
-        struct published_interface *interface = &modex.entries[i];
-        memcpy(interface->mac, address->mac, RAWE_MAC_BYTES);
-        interface->port = htons(address->port);
-        interface->key = htonl(address->key);
-        interface->mtu_bytes = htonl(address->mtu_bytes);
-        interface->speed_mbps = htonl(address->speed_mbps);
-        interface->message_max_bytes = htonl((uint32_t)module->super.btl_max_send_size);
-        interface->ping_key = htonl(address->ping_key);
-        interface->ping_port = htons(address->ping_port);
-        interface->kind = htons(address->udp ? 1 : 0);
+        len_bytes += entry_write(modex + len_bytes, mca_btl_rawe_state.modules[i]);
     }
-    return mca_btl_rawe_compat_modex_send(&mca_btl_rawe_state.component->btl_version, &modex,
-                                          sizeof(modex.head) +
-                                              count * sizeof(struct published_interface));
+    return mca_btl_rawe_compat_modex_send(&mca_btl_rawe_state.component->btl_version, modex,
+                                          len_bytes);
 }
 
 bool mca_btl_rawe_proc_is_local(const struct mca_btl_rawe_published *published)

@@ -375,17 +375,6 @@ bool rawe_interface_ip(int index, struct rawe_interface_address *address)
     return found;
 }
 
-bool rawe_interface_ipv4(int index, uint8_t address[4])
-{
-    struct rawe_interface_address found;
-
-    if (!rawe_interface_ip(index, &found) || found.ipv6) {
-        return false;
-    }
-    memcpy(address, found.bytes, 4);
-    return true;
-}
-
 bool rawe_interface_is_back(const struct rawe_interface *lost, const struct rawe_interface *now)
 {
     char renamed[IF_NAMESIZE];

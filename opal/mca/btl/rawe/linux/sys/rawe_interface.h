@@ -110,9 +110,6 @@ unsigned rawe_interface_select_from(struct rawe_interface *interfaces, unsigned 
  */
 bool rawe_interface_ip(int index, struct rawe_interface_address *address);
 
-/** Get an interface's first IPv4 address, in network order. Returns false if it has none. */
-bool rawe_interface_ipv4(int index, uint8_t address[4]);
-
 /** Choose among the given addresses, instead of the kernel's. Pure. */
 bool rawe_interface_ip_from(const struct rawe_interface_address *all, unsigned count, int index,
                             struct rawe_interface_address *address);

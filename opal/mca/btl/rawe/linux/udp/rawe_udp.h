@@ -29,9 +29,6 @@
 
 extern const struct rawe_port_kind rawe_udp_port;
 
-/** Bytes that IPv4 and UDP take from an interface's MTU. */
-#define RAWE_UDP_OVERHEAD_BYTES 28u
-
 #define RAWE_UDP_ADDRESS_BYTES 4u /**< IPv4 */
 #define RAWE_UDP_IPV6_BYTES 16u
 
