@@ -25,6 +25,7 @@
 
 #include "net_engine.h"
 #include "net_forge.h"
+#include "net_ipv6.h"
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_path.h"
 #include "linux/udp/rawe_udp.h"
@@ -36,6 +37,7 @@ enum option {
     RAW = 16,              /**< the datagrams are sent as they are */
     OTHER_CONNECTION = 32, /**< the connection id is not made right */
     IN_PEERS_NAME = 64,    /**< CONNECT and PROBE name the peer; PINGs have the sender's port */
+    IPV6 = 128, /**< addresses are of IPv6; the attacker's, of 256, have the hash of the peer's */
 };
 
 /** The attacker lacks the peer's address, its UDP port, the key, or all three. */
@@ -56,6 +58,7 @@ enum lacking { LACKS_ADDRESS, LACKS_SOURCE_PORT, LACKS_KEY, LACKS_ALL };
 static const uint8_t own_mac[RAWE_MAC_BYTES] = {2, 4, 10, 0, 0, 1};
 static const uint8_t peer_mac[RAWE_MAC_BYTES] = {2, 4, 10, 0, 0, 2};
 static const uint8_t attacker_mac[RAWE_MAC_BYTES] = {2, 4, 10, 0, 0, 3};
+static const struct in6_addr peer_ipv6 = {.s6_addr = {0xFD, [15] = 2}};
 
 static struct world {
     bool started;
@@ -66,6 +69,7 @@ static struct world {
     struct rawe_responder responder;
     struct rawe_udp link, ping;
     struct rawe_udp_received *received;
+    uint8_t peer_ipv6_mac[RAWE_MAC_BYTES];
     uint8_t region[REGION_BYTES]; /**< memory that the peer may write */
     size_t answered_bytes;
     bool watched; /**< the world is complete: attackers send, and answers are checked */
@@ -256,8 +260,10 @@ static void start(void)
     world.started = true;
     world.received =
         fuzz_new(offsetof(struct rawe_udp_received, bytes) + sizeof world.received->bytes);
-    memcpy(world.received->source, peer_mac, RAWE_MAC_BYTES);
-    world.received->source_port = PEER_PORT;
+    world.received->from = rawe_udp_address_of(peer_mac, PEER_PORT);
+    rawe_udp_note_source(world.received);
+    FUZZ_CHECK(rawe_udp_ipv6_mac(world.peer_ipv6_mac, peer_ipv6.s6_addr, RAWE_UDP_GIVEN),
+               "no room for an address");
     start_engine();
     start_responder();
     start_port(&world.link, RAWE_PORT_EXPRESS);
@@ -295,16 +301,43 @@ static void make_right(uint8_t *bytes, size_t len_bytes, uint8_t options)
         rawe_put32(bytes + 20, 0xFE285257u);
         rawe_put32(bytes + RAWE_BATCH_OFFSET_KEY, KEY ^ wrong);
         rawe_put16(bytes + 32, (uint16_t)(id >> 16));
-    } else if (len_bytes >= RAWE_FRAME_OVERHEAD_BYTES) {
+    } else if (len_bytes >= RAWE_HEADER_BYTES) {
         rawe_put16(bytes + RAWE_OFFSET_PORT, ping ? PORT + 1 : PORT);
         rawe_put32(bytes + RAWE_OFFSET_KEY, (ping ? PING_KEY : KEY) ^ wrong);
         rawe_put32(bytes + 8, ping ? 0 : id);
-        rawe_put16(bytes + 20, (uint16_t)(len_bytes - RAWE_FRAME_OVERHEAD_BYTES));
+        if (len_bytes >= RAWE_FRAME_OVERHEAD_BYTES) {
+            rawe_put16(bytes + 20, (uint16_t)(len_bytes - RAWE_FRAME_OVERHEAD_BYTES));
+        }
         if ((options & IN_PEERS_NAME) != 0 &&
             (ping || type == RAWE_FRAME_CONNECT || type == RAWE_FRAME_PROBE)) {
             make_identity(bytes + RAWE_HEADER_BYTES, len_bytes - RAWE_HEADER_BYTES, ping);
         }
     }
+}
+
+/** Set who sends, and how the peer is reached. */
+static void choose_addresses(bool ipv6, bool from_peer, uint16_t port, uint8_t attacker)
+{
+    struct in6_addr address = peer_ipv6;
+
+    memcpy(world.route.mac, ipv6 ? world.peer_ipv6_mac : peer_mac, RAWE_MAC_BYTES);
+    rawe_conn_path_use(world.conn, &world.route);
+    if (ipv6) {
+        net_ipv6_collide(address.s6_addr, from_peer ? 0 : 1u + attacker);
+        world.received->from.ipv6 = (struct sockaddr_in6){
+            .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = address};
+    } else {
+        world.received->from = rawe_udp_address_of(from_peer ? peer_mac : attacker_mac, port);
+    }
+    rawe_udp_note_source(world.received);
+    FUZZ_CHECK(!from_peer || !world.received->unknown, "the peer's address is forgotten");
+}
+
+/** Return true if the sender's address is known. */
+static bool sender_is_known(void)
+{
+    rawe_udp_note_source(world.received);
+    return !world.received->unknown;
 }
 
 /** Everything that no attacker may change. */
@@ -344,10 +377,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
     memcpy(bytes, data + HEAD_BYTES, len_bytes);
     segment_bytes = segment_bytes == 0 || segment_bytes > len_bytes ? len_bytes : segment_bytes;
     const bool from_peer = lacks == LACKS_KEY || lacks == LACKS_SOURCE_PORT;
-    memcpy(world.received->source, from_peer ? peer_mac : attacker_mac, RAWE_MAC_BYTES);
-    world.received->source_port =
-        (uint16_t)((to_ping ? PEER_PORT + 1 : PEER_PORT) +
-                   (lacks == LACKS_ADDRESS || lacks == LACKS_KEY ? 0 : 2));
+    choose_addresses((options & IPV6) != 0, from_peer,
+                     (uint16_t)((to_ping ? PEER_PORT + 1 : PEER_PORT) +
+                                (lacks == LACKS_ADDRESS || lacks == LACKS_KEY ? 0 : 2)),
+                     data[2]);
+    const bool unknown = world.received->unknown;
     for (size_t at = 0; at < len_bytes && (options & RAW) == 0; at += segment_bytes) {
         const size_t left_bytes = len_bytes - at;
         make_right(bytes + at, left_bytes < segment_bytes ? left_bytes : segment_bytes, options);
@@ -362,6 +396,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
             to_ping ? &to_responder : &to_engine,
             to_ping ? (void *)&world.responder : (void *)&world.engine);
     check_unchanged(len_bytes, received, local_id);
+    FUZZ_CHECK(!unknown || lacks != LACKS_ALL || (options & RAW) != 0 || !sender_is_known(),
+               "an address without the key is remembered");
     return 0;
 }
 
@@ -377,7 +413,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t len_bytes, size_t max_bytes
     const uint16_t length = lengths[fuzz_random(&random) % (sizeof lengths / sizeof lengths[0])];
     switch (fuzz_random(&random) % 8) {
     case 0:
-        data[0] ^= (uint8_t)(1u << fuzz_random(&random) % 7);
+        data[0] ^= (uint8_t)(1u << fuzz_random(&random) % 8);
         break;
     case 1:
         rawe_put16(data + 1, length);
