@@ -211,6 +211,10 @@ class Lab:
         """Remove a host's NIC permanently."""
         faults.delete_nic(self.host(which), self.nic(which, nic))
 
+    def use_ipv6(self, which=None):
+        """Replace the IPv4 addresses of all hosts' data NICs, or one's, by IPv6 addresses."""
+        wiring.use_ipv6(self.spec, self.hosts if which is None else [self.host(which)])
+
     def pin_addresses(self):
         """Fix the switch's address table, so that the switch learns no more addresses."""
         faults.pin_addresses(self.spec)

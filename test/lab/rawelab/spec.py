@@ -147,6 +147,15 @@ class Subnet:
         return f"10.{81 + self.nic}.{128 * (self.half or 0) + (number >> 8)}.{number & 255}"
 
     @property
+    def ipv6_prefix(self):
+        """The unique-local IPv6 subnet, for Lab.use_ipv6."""
+        return f"fd00:81:{self.nic + 1}:{(self.half or 0) + 1}::/64"
+
+    def ipv6_address(self, number):
+        """Return the IPv6 address with this number."""
+        return f"fd00:81:{self.nic + 1}:{(self.half or 0) + 1}::{number:x}"
+
+    @property
     def other(self):
         """The subnet at the other side of the router."""
         return Subnet(self.nic, 1 - self.half)
@@ -155,6 +164,11 @@ class Subnet:
     def router_address(self):
         """IPv4 address of the router in this subnet."""
         return self.address(0x7FFE)
+
+    @property
+    def router_ipv6_address(self):
+        """IPv6 address of the router in this subnet."""
+        return self.ipv6_address(0x7FFE)
 
     @property
     def router_mac(self):
@@ -189,6 +203,11 @@ class Nic:
     def address(self):
         """IPv4 address in the NIC's subnet."""
         return self.subnet.address(self.host + 1)
+
+    @property
+    def ipv6_address(self):
+        """IPv6 address in the NIC's subnet, for Lab.use_ipv6."""
+        return self.subnet.ipv6_address(self.host + 1)
 
     @property
     def route(self):

@@ -32,6 +32,7 @@ KILL_ROUNDS = 50
 KILL_PAUSE_SECONDS = 0.1
 CARRIER_SECONDS = 60
 ROUTER = "echo 1 > /proc/sys/net/ipv4/ip_forward"
+IPV6_ROUTER = "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding"
 # Keep an idle lab's network silent: disable IPv6; neighbor entries are static.
 QUIET = "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6"
 
@@ -135,6 +136,38 @@ def _router_lines(spec, subnet, members):
         # Only packets that the router sends are limited; a bridge's ports have their own MTU.
         lines.append(f"link set {bridge} mtu {spec.router_mtu}")
     return lines + [_neighbor_line(nic, bridge) for nic in members]
+
+
+def _use_ipv6(netns, device, address, neighbors, more=()):
+    """Enable IPv6 on a device, and run the `ip` commands that set its address and neighbors."""
+    enable = f"echo 0 > /proc/sys/net/ipv6/conf/{device}/disable_ipv6"
+    in_netns(netns, ["sh", "-c", enable])
+    lines = [f"address add {address}/64 dev {device} nodad"]
+    for neighbor, mac in neighbors:
+        lines.append(f"neighbour replace {neighbor} lladdr {mac} dev {device} nud permanent")
+    ip_batch(netns, [*lines, *more])
+
+
+def use_ipv6(spec, chosen):
+    """Replace the IPv4 addresses of these hosts' data NICs by IPv6 ones. A router gets both."""
+    nics = [nic for host in hosts_of(spec) for nic in host.nics]
+    if spec.topology == "routed":
+        switch = switch_netns(spec)
+        in_netns(switch, ["sh", "-c", IPV6_ROUTER])
+        for subnet in subnets_of(spec):
+            members = [(nic.ipv6_address, nic.mac) for nic in nics if nic.subnet == subnet]
+            _use_ipv6(switch, subnet.bridge, subnet.router_ipv6_address, members)
+    for host in chosen:
+        for nic in host.nics:
+            subnet, route = nic.subnet, []
+            others = [one for one in nics if one.subnet == subnet and one.host != nic.host]
+            neighbors = [(one.ipv6_address, one.mac) for one in others]
+            if subnet.half is not None:
+                via = subnet.router_ipv6_address
+                neighbors.append((via, subnet.router_mac))
+                route = [f"route replace {subnet.other.ipv6_prefix} via {via} dev {nic.device}"]
+            ip_batch(host.netns, [f"address flush dev {nic.device}"])
+            _use_ipv6(host.netns, nic.device, nic.ipv6_address, neighbors, route)
 
 
 def _wait_for_carrier(host):

@@ -281,10 +281,20 @@ def test_what_is_malformed_is_marked(tmp_path):
     assert [int(number) for number in marked] == list(range(1, len(packets), 2))
 
 
-@pytest.mark.parametrize("kind, nic", [("packet", "whole"), ("udp", "whole"), ("udp", "plain")])
-def test_the_frames_of_a_job_are_right(make_lab, build, verify, tmp_path, kind, nic):
+@pytest.mark.parametrize(
+    "kind, nic, ipv6",
+    [
+        ("packet", "whole", False),
+        ("udp", "whole", False),
+        ("udp", "plain", False),
+        ("udp", "plain", True),
+    ],
+)
+def test_the_frames_of_a_job_are_right(make_lab, build, verify, tmp_path, kind, nic, ipv6):
     """The network loses frames, so that retransmissions are among them."""
     lab = make_lab(hosts=2, loss=2, nic=nic)
+    if ipv6:
+        lab.use_ipv6()
     capture = lab.capture(1, tmp_path / "job.pcap")
     job = ["--mca", "btl_rawe_kind", kind, verify, "--quick", "--scale", "0.05", "--only", "pt2pt"]
     assert_success(lab.mpirun(["-np", 2, *RAWE, *job], HANG_SECONDS, build=build))

@@ -78,10 +78,13 @@ def test_all_is_well(make_lab, ping, mtu, topology):
         ({"mtu": 1500, "topology": "routed", "router_mtu": 1400}, 1400),
     ],
 )
-def test_udp_without_rights(make_lab, ping, spec, mtu):
+@pytest.mark.parametrize("ipv6", [False, True])
+def test_udp_without_rights(make_lab, ping, spec, mtu, ipv6):
     lab = make_lab(hosts=2, **spec)
+    if ipv6:
+        lab.use_ipv6()
+    ours, address = [nic.ipv6_address if ipv6 else nic.address for nic in (lab.nic(0), lab.nic(1))]
     listener = Listener(lab, ping, 1, "--udp", "-i", "eth0", prefix=UNPRIVILEGED)
-    address = lab.nic(1).address
     assert f"rawe-ping --udp {address}" in listener.greeting
     done = lab.run(0, [*UNPRIVILEGED, ping, "--udp", "-i", "eth0", address], timeout=HANG_SECONDS)
     said = done.stdout + done.stderr
@@ -92,7 +95,7 @@ def test_udp_without_rights(make_lab, ping, spec, mtu):
     else:
         assert f"the MTU of eth0 is {spec['mtu']}, what passes is {mtu}." in said
     heard, listened = listener.end()
-    assert listened == 0 and heard.count(f"asked by {lab.nic(0).address}") == 1
+    assert listened == 0 and heard.count(f"asked by {ours}") == 1
 
 
 def test_udp_without_an_answer_or_an_address(make_lab, ping):
@@ -103,6 +106,9 @@ def test_udp_without_an_answer_or_an_address(make_lab, ping):
         assert word in said, word
     said, status = ask(lab, ping, "--udp", "-i", "eth0", lab.nic(1).mac)
     assert status == 2 and "not an IPv4 address" in said
+    lab.use_ipv6(0)
+    said, status = ask(lab, ping, "--udp", "-i", "eth0", lab.nic(1).address)
+    assert status == 2 and "not an IPv6 address" in said
 
 
 def test_udp_across_nat_is_explained_at_the_listener(make_lab, ping):

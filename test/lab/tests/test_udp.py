@@ -339,6 +339,75 @@ def test_an_mtu_that_a_router_lowers_is_found(make_lab, exchange):
     assert fragments(lab)[0] == 0
 
 
+# ---- over IPv6 ----
+
+
+def ipv6_counter(lab, name):
+    """Return one of the kernel's IPv6 counters, summed over all hosts and the router."""
+    places = [lab.run(host, ["cat", "/proc/net/snmp6"]).stdout for host in lab.hosts]
+    places.append(lab.at_switch("cat", "/proc/net/snmp6").stdout)
+    return sum(
+        int(line.split()[1])
+        for text in places
+        for line in text.splitlines()
+        if line.split()[0] == name
+    )
+
+
+@pytest.mark.parametrize(
+    "ranks, hosts, options",
+    [
+        (2, 2, {}),
+        (2, 2, {"nic": "cut"}),
+        (2, 2, {"mtu": 9000, "nic": "plain"}),
+        (4, 2, {"nics": 2, "loss": 1}),
+        (2, 2, {"topology": "routed"}),
+        (4, 4, {"topology": "routed", "nic": "cut", "loss": 1}),
+    ],
+)
+def test_every_byte_arrives_over_ipv6(make_lab, verify, ranks, hosts, options):
+    lab = make_lab(hosts=hosts, **options)
+    lab.use_ipv6()
+    verify_over_udp(lab, ranks, verify, *EFFORT)
+    assert ipv6_counter(lab, "Ip6FragCreates") == 0
+
+
+@pytest.mark.parametrize("nic", ["whole", "cut", "plain"])
+def test_the_smaller_mtu_of_an_ipv6_router_is_found(make_lab, verify, nic):
+    lab = make_lab(hosts=2, topology="routed", router_mtu=1280, nic=nic)
+    lab.use_ipv6()
+    result = until_told(lambda: run_verify(lab, 2, *UDP, verify, *EFFORT))
+    assert_one_message(result, "MTU of both ends:  1500", "MTU that passes:   1280")
+    assert ipv6_counter(lab, "Ip6FragCreates") == 0
+    assert ipv6_counter(lab, "Ip6InTooBigErrors") > 0, "nothing was too long"
+
+
+def test_hosts_without_a_common_version_of_ip_say_so(make_lab, verify):
+    lab = make_lab(hosts=2)
+    lab.use_ipv6(1)
+    result = until_told(lambda: run_alone(lab, 2, *UDP, verify, "--quick"))
+    assert result.returncode != 0 and not result.timed_out
+    said = "".join(help_messages(result))
+    assert "IP version" in said and "no IPv4" in said, show(result)
+
+
+@pytest.mark.parametrize("rights, used", [(True, "eth0"), (False, "eth0/udp")])
+def test_auto_uses_ipv6_only_without_raw_frames(make_lab, verify, rights, used):
+    lab = make_lab(hosts=2)
+    lab.use_ipv6()
+    words = [*AUTO, *([] if rights else NO_RIGHT)]
+    program = [verify, "--quick", "--scale", "0.1", "--only", "pt2pt"]
+    assert interfaces_used(lab, words, words, program) == {used}
+
+
+def test_an_ipv6_subnet_chooses_interfaces(make_lab, verify):
+    lab = make_lab(hosts=2, nics=2)
+    lab.use_ipv6()
+    words = [*UDP, "--mca", "btl_rawe_if_include", lab.nic(0, 1).subnet.ipv6_prefix]
+    program = [verify, "--quick", "--scale", "0.1", "--only", "pt2pt"]
+    assert interfaces_used(lab, words, words, program) == {"eth1/udp"}
+
+
 def stop_forwarding(lab):
     """Let the router drop everything; return a function that ends this."""
     lab.at_switch("sysctl", "-w", "net.ipv4.ip_forward=0")
@@ -427,6 +496,7 @@ table ip firewall {
 }
 """
 REJECT_UDP = DROP_UDP.replace("drop", "reject")
+MASQUERADE_IPV6 = MASQUERADE.replace("ip protocol", "meta l4proto").replace(" ip ", " ip6 ")
 
 
 @with_and_without_tcp
@@ -437,13 +507,16 @@ REJECT_UDP = DROP_UDP.replace("drop", "reject")
         thorough("udp", "pair", REJECT_UDP),
         ("auto", "routed", DROP_UDP),
         ("udp", "routed", MASQUERADE),
+        thorough("udp", "routed", MASQUERADE_IPV6),
         thorough("auto", "routed", MASQUERADE),
     ],
-    ids=["drop", "reject", "auto-drop", "masquerade", "auto-masquerade"],
+    ids=["drop", "reject", "auto-drop", "masquerade", "masquerade-ipv6", "auto-masquerade"],
 )
 def test_a_firewall_and_nat_are_named(make_lab, verify, kind, topology, rules, btls, check, limit):
     lab = make_lab(hosts=2, topology=topology)
-    if rules == MASQUERADE:
+    if rules == MASQUERADE_IPV6:
+        lab.use_ipv6()
+    if rules in (MASQUERADE, MASQUERADE_IPV6):
         lab.at_switch("nft", rules)
     else:
         lab.run(1, ["nft", rules], check=True)
