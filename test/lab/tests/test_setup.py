@@ -14,6 +14,7 @@ import pytest
 from conftest import (
     ETHERTYPE,
     HANG_SECONDS,
+    KIND,
     NOBODY,
     ROOT,
     STATS,
@@ -232,7 +233,7 @@ def test_a_dry_run_changes_nothing(make_lab, place, options):
 
 def test_a_user_without_privilege_runs_a_job_after_it(make_lab, place):
     lab = make_lab(hosts=1)
-    by_helper = {"OMPI_MCA_btl_rawe_helper": str(place / "rawe-socket-helper")}
+    by_helper = {"OMPI_MCA_btl_rawe_helper": str(place / "rawe-socket-helper"), KIND: "packet"}
     assert run_as_user(lab, place, **by_helper).returncode != 0
     run(lab, place, *HELPER, "--yes")
     assert (place / "helper.conf").read_text() == f"group {GROUP}\ninterface lo eth0\n"
@@ -435,6 +436,7 @@ exec "$RAWE_LAB_DIR/enter-host" "rawe-$host" "$host" "$RAWE_LAB_DIR/hosts" \\
         agents = ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent")
         settings = {name: str(self.user_shell) for name in agents}
         settings["OMPI_MCA_btl_rawe_helper"] = str(self.place / "rawe-socket-helper")
+        settings[KIND] = "packet"
         return run_verify(
             self.lab,
             len(self.names),
