@@ -43,6 +43,7 @@ static void receive(mca_btl_base_module_t *btl, mca_btl_base_tag_t tag,
                     mca_btl_base_descriptor_t *descriptor, void *context)
 #endif
 {
+    fake_ompi.received_on = btl;
     note_received(descriptor->des_segments->seg_addr.pval, descriptor->des_segments->seg_len);
 }
 

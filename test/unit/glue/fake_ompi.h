@@ -29,6 +29,7 @@ struct fake_ompi {
     const mca_btl_base_module_t *failed; /**< the last error's module, ... */
     const opal_proc_t *blamed; /**< ... process (5.0 may go on without it; NULL: none) ... */
     char error[128];           /**< ... and text */
+    const mca_btl_base_module_t *received_on; /**< the last message's module */
 };
 extern struct fake_ompi fake_ompi;
 

@@ -290,6 +290,34 @@ TEST(mca_btl_rawe_deliver__delivers_at_once_without_threads)
     assert_null(mca_btl_rawe_state.deferred_tail);
 }
 
+/** ob1 ends the job if a message that it answers by GET or PUT names a module unknown for its sender. */
+TEST(mca_btl_rawe_deliver__names_a_module_that_open_mpi_knows_for_the_sender)
+{
+    deliver_from(endpoint_on(1));
+    assert_ptr_equal(fake_ompi.received_on, &modules[1].super);
+    introduce_on(0);
+    deliver_from(endpoint_on(1));
+    assert_ptr_equal(fake_ompi.received_on, &modules[0].super);
+    introduce_on(1);
+    deliver_from(endpoint_on(1));
+    assert_ptr_equal(fake_ompi.received_on, &modules[1].super);
+}
+
+/** It also does for messages that were deferred before the search for their sender ended. */
+TEST(mca_btl_rawe_deliver__names_a_known_module_for_what_was_deferred)
+{
+    opal_set_using_threads(true);
+    received = 0;
+    fake_ompi_receive(TAG, note_received);
+    deliver_on(endpoint_on(1));
+    introduce_on(0);
+    mca_btl_rawe_deliver_deferred(mca_btl_rawe_take_deferred());
+    assert_int_equal(received, 1);
+    assert_ptr_equal(fake_ompi.received_on, &modules[0].super);
+    fake_ompi_receive(TAG, NULL);
+    opal_set_using_threads(false);
+}
+
 TEST(mca_btl_rawe_endpoint_get__finds_the_one_there_is)
 {
     mca_btl_base_endpoint_t *endpoint = introduce_on(0);

@@ -300,19 +300,35 @@ struct mca_btl_rawe_message *mca_btl_rawe_take_deferred(void)
     return messages;
 }
 
+/**
+ * Pass a message to Open MPI, with a module through which it knows the sender. The search of either
+ * process may miss a path that the other one found: then the message's own module is not such a
+ * module, and ob1 ends the job if it answers with GET or PUT (pml_ob1_recvreq.c, "invalid bml").
+ * Returns false if no callback is registered for the tag.
+ */
+static bool pass_to_open_mpi(mca_btl_base_endpoint_t *endpoint, uint8_t tag, const uint8_t *data,
+                             size_t len_bytes)
+{
+    mca_btl_base_segment_t segment = {
+        .seg_addr.pval = (void *)(uintptr_t)data,
+        .seg_len = len_bytes,
+    };
+
+    if (OPAL_UNLIKELY(!endpoint->in_use)) {
+        mca_btl_base_endpoint_t *known = find_in_use(endpoint->proc->proc_name, NULL);
+        endpoint = NULL == known ? endpoint : known;
+    }
+    return mca_btl_rawe_compat_deliver(&endpoint->module->super, endpoint, tag, &segment);
+}
+
 void mca_btl_rawe_deliver_deferred(struct mca_btl_rawe_message *messages)
 {
     bool any = NULL != messages;
 
     while (NULL != messages) {
         struct mca_btl_rawe_message *message = messages;
-        mca_btl_base_segment_t segment = {
-            .seg_addr.pval = message->data,
-            .seg_len = message->len_bytes,
-        };
         messages = message->next;
-        (void)mca_btl_rawe_compat_deliver(&message->endpoint->module->super, message->endpoint,
-                                          message->tag, &segment);
+        (void)pass_to_open_mpi(message->endpoint, message->tag, message->data, message->len_bytes);
         free(message);
     }
     if (any) {
@@ -325,16 +341,12 @@ void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, co
 {
     mca_btl_rawe_module_t *module = context;
     mca_btl_base_endpoint_t *endpoint = conn->owner;
-    mca_btl_base_segment_t segment = {
-        .seg_addr.pval = (void *)(uintptr_t)data,
-        .seg_len = len_bytes,
-    };
 
     if (OPAL_UNLIKELY(!endpoint->in_use || mca_btl_rawe_state.defers) &&
         message_defer(endpoint, tag, data, len_bytes)) {
         return;
     }
-    if (OPAL_UNLIKELY(!mca_btl_rawe_compat_deliver(&module->super, endpoint, tag, &segment))) {
+    if (OPAL_UNLIKELY(!pass_to_open_mpi(endpoint, tag, data, len_bytes))) {
         module->engine.counters.dropped_type++;
     }
 }
