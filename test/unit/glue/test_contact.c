@@ -471,23 +471,28 @@ static uint64_t search_of_a_silent_host(void)
     return searched_ns[0];
 }
 
-/** Wait for the peer timeout if no other BTL could take over; else as the user says, or briefly. */
-TEST(mca_btl_rawe_add_procs__has_patience_where_nothing_else_is_left)
+/**
+ * Wait for the peer timeout if no other BTL could take over, or the interface has reached any peer;
+ * else as the user says, or briefly.
+ */
+TEST(mca_btl_rawe_add_procs__has_patience_for_what_may_be_stopped)
 {
     static const struct {
         uint64_t set_ms;
-        bool alone;
+        bool alone, reached_others;
         uint64_t silence_ms, limit_ms;
     } cases[] = {
-        {0, true, 30000, 30000},      {60000, true, 60000, 60000}, {0, false, 1000, 10000},
-        {60000, false, 60000, 60000}, {200, false, 200, 200},
+        {0, true, false, 30000, 30000},   {60000, true, false, 60000, 60000},
+        {0, false, false, 1000, 10000},   {60000, false, false, 60000, 60000},
+        {200, false, false, 200, 200},    {0, false, true, 30000, 30000},
+        {200, false, true, 30000, 30000},
     };
 
     mca_btl_rawe_params.peer_timeout = 30;
-    module.reached_any = true;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         mca_btl_rawe_params.connect_timeout_ms = cases[i].set_ms;
         alone = cases[i].alone;
+        module.reached_any = cases[i].reached_others;
         assert_int_equal(search_of_a_silent_host(), cases[i].silence_ms * 1000000);
         assert_int_equal(search_limit_ns, cases[i].limit_ms * 1000000);
     }

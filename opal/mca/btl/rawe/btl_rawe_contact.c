@@ -192,16 +192,20 @@ static unsigned process_end(const struct search *search, unsigned first)
 
 /**
  * Set the limits of a search. A job that needs rawe must end only after the peer timeout: the
- * process is more likely stopped, or cut off for a while, than unreachable.
+ * process is more likely stopped, or cut off for a while, than unreachable. So is one behind an
+ * interface that has reached others; if it were left to another BTL and then connected over rawe,
+ * the job would end.
  */
 static void set_limits(struct search *search)
 {
     const struct mca_btl_rawe_params *params = &mca_btl_rawe_params;
     const bool alone = mca_btl_rawe_compat_alone();
-    const uint64_t peer_ms = alone && search->first_contact ? params->peer_timeout * 1000 : 0;
+    const bool patient = search->first_contact && (alone || search->module->reached_any);
+    const bool brief = !alone && !patient && 0 == params->connect_timeout_ms;
 
-    search->timeout_ms = MAX(peer_ms, mca_btl_rawe_params_connect_timeout_ms());
-    search->silence_ms = alone || 0 != params->connect_timeout_ms ? search->timeout_ms : SILENCE_MS;
+    search->timeout_ms =
+        MAX(patient ? params->peer_timeout * 1000 : 0, mca_btl_rawe_params_connect_timeout_ms());
+    search->silence_ms = brief ? SILENCE_MS : search->timeout_ms;
 }
 
 /** Return how long a process may be silent: briefly if its host is known to be silent, or heard. */

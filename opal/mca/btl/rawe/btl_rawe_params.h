@@ -57,7 +57,7 @@
     X(connect_timeout_ms, 0, 0, 600000, "milliseconds",                                           \
       ", 0: 10000, but 1000 for a host that answers nothing, where another BTL is left", 5,       \
       "How long to try to reach a peer at first contact before it is left to another BTL; for "   \
-      "btl_rawe_peer_timeout, if longer, where none is left")                                     \
+      "btl_rawe_peer_timeout, if longer, where none is left, or the interface reaches others")    \
     X(progress_thread_ms, 1, 0, 1000, "milliseconds", ", 0: never", 6,                            \
       "How often a thread of its own serves frames that are held back, lost or to be "            \
       "acknowledged while the process is outside of MPI; while MPI makes progress it polls "      \
