@@ -13,13 +13,15 @@ OLD = "old"  # rawe of another build, see --against
 UNICAST = "unicast"  # rawe without coll/rawe: collectives send to each process
 ASYNC = "async"  # rawe with its progress thread
 UDP = "udp"  # rawe in UDP datagrams
+# Without this, a host where raw frames are not permitted would measure UDP.
+RAW = "--mca pml ob1 --mca btl rawe,self --mca btl_rawe_kind packet"
 # mpirun's arguments for each transport, and the component that it needs.
 TRANSPORTS = {
     "tcp": ("--mca pml ob1 --mca btl tcp,self", "btl:tcp"),
-    "rawe": ("--mca pml ob1 --mca btl rawe,self", "btl:rawe"),
-    OLD: ("--mca pml ob1 --mca btl rawe,self", "btl:rawe"),
-    UNICAST: ("--mca pml ob1 --mca btl rawe,self --mca coll ^rawe", "btl:rawe"),
-    ASYNC: ("--mca pml ob1 --mca btl rawe,self --mca btl_rawe_async_progress 1", "btl:rawe"),
+    "rawe": (RAW, "btl:rawe"),
+    OLD: (RAW, "btl:rawe"),
+    UNICAST: (RAW + " --mca coll ^rawe", "btl:rawe"),
+    ASYNC: (RAW + " --mca btl_rawe_async_progress 1", "btl:rawe"),
     UDP: ("--mca pml ob1 --mca btl rawe,self --mca btl_rawe_kind udp", "btl:rawe"),
     SHARED_MEMORY: ("--mca pml ob1 --mca btl vader,self", "btl:vader"),
     # Without these, this PML accepts only hardware that UCX drives.

@@ -14,7 +14,7 @@ from benchlib import BenchError, cli, session
 from benchlib.driver import Case, Driver, Run
 from benchlib.places import Outcome
 from benchlib.session import Journal
-from benchlib.transports import arguments, order
+from benchlib.transports import RAW, arguments, order
 from rawelab import LabError
 
 CASE = Case("speed", "", 2, 2, "Speed")
@@ -63,7 +63,7 @@ def test_execute__a_transport_that_fails_twice_is_left_out(tmp_path):
     assert failure.failure == "mpirun ended with status 1"
     assert failure.last_lines == ["no route"]
     assert "MPI_ERR_INTERN" in Path(failure.raw).read_text(encoding="utf-8")
-    assert failure.command == "mpirun --mca pml ob1 --mca btl rawe,self toy"
+    assert failure.command == f"mpirun {RAW} toy"
     assert values(record, "tcp") == [4.0] * 4
     (first, _) = record.problems()
     assert "Speed, 2 ranks on 2 hosts, round 1, rawe: mpirun ended" in first and "no route" in first
