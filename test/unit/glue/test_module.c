@@ -199,6 +199,30 @@ static void *ping_main(void *context)
     return context;
 }
 
+/** UDP needs no privilege, so a job that did not choose rawe must not find itself using it. */
+TEST(mca_btl_rawe_params_kinds__udp_only_where_rawe_was_asked_for)
+{
+    static const struct {
+        char *value;
+        unsigned asked, unasked;
+    } cases[] = {
+        {NULL, RAWE_PORT_KIND_BOTH, RAWE_PORT_KIND_PACKET},
+        {"", RAWE_PORT_KIND_BOTH, RAWE_PORT_KIND_PACKET},
+        {"auto", RAWE_PORT_KIND_BOTH, RAWE_PORT_KIND_PACKET},
+        {"packet", RAWE_PORT_KIND_PACKET, RAWE_PORT_KIND_PACKET},
+        {"udp", RAWE_PORT_KIND_UDP, RAWE_PORT_KIND_UDP},
+        {"tcp", 0, 0},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        mca_btl_rawe_params.kind = cases[i].value;
+        fake_ompi.unasked = false;
+        assert_int_equal(mca_btl_rawe_params_kinds(), cases[i].asked);
+        fake_ompi.unasked = true;
+        assert_int_equal(mca_btl_rawe_params_kinds(), cases[i].unasked);
+    }
+}
+
 /** MPI's thread opens sockets: it may take a minute, and the service thread must answer PINGs. */
 TEST(mca_btl_rawe_thread_serviced__mpi_opens_what_is_asked_for)
 {
