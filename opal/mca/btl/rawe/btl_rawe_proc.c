@@ -213,7 +213,7 @@ static void request_modex(struct record *record)
     }
 }
 
-/** Return the bit of what carries an address's frames, to tell the user. */
+/** Return an address's bit in the sum that messages show: raw frames, UDP over IPv4, or IPv6. */
 static unsigned carrier_of(const struct mca_btl_rawe_address *address)
 {
     return 1u << address->udp;

@@ -45,7 +45,7 @@ struct rawe_path {
      * present, which limits the time for its other paths. It follows these paths in the array.
      */
     bool indirect;
-    /** The indirect check uses what the process is only reached by if these paths do not lead to it. */
+    /** The indirect check is for a process that the other paths do not reach: ask only after them. */
     bool fallback;
     /** The path is lo: an answer implies the full size, without large PINGs. */
     bool mtu_certain;

@@ -189,6 +189,18 @@ static void udp_read_counters(struct rawe_port *port, struct rawe_port_counters 
 
 /* ---- received ---- */
 
+void rawe_udp_note_source(struct rawe_udp_received *to)
+{
+    to->source_port = ntohs(to->from.ipv4.sin_port); /* IPv6 has it at the same place */
+    to->unknown = false;
+    if (to->from.any.sa_family == AF_INET) {
+        rawe_udp_mac(to->source, (const uint8_t *)&to->from.ipv4.sin_addr);
+    } else {
+        to->unknown =
+            !rawe_udp_ipv6_mac(to->source, to->from.ipv6.sin6_addr.s6_addr, RAWE_UDP_UNCHECKED);
+    }
+}
+
 /** Receive into `to`. Returns false if no datagram is waiting. */
 static bool receive_datagrams(const struct rawe_udp *udp, struct rawe_udp_received *to)
 {

@@ -194,15 +194,3 @@ bool rawe_udp_use(struct rawe_interface *interface)
         interface->mtu_bytes < overhead_bytes ? interface->mtu_bytes : overhead_bytes;
     return true;
 }
-
-void rawe_udp_note_source(struct rawe_udp_received *to)
-{
-    to->source_port = ntohs(to->from.ipv4.sin_port); /* IPv6 has it at the same place */
-    to->unknown = false;
-    if (to->from.any.sa_family == AF_INET) {
-        rawe_udp_mac(to->source, (const uint8_t *)&to->from.ipv4.sin_addr);
-    } else {
-        to->unknown =
-            !rawe_udp_ipv6_mac(to->source, to->from.ipv6.sin6_addr.s6_addr, RAWE_UDP_UNCHECKED);
-    }
-}
