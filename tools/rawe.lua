@@ -14,7 +14,7 @@ local GROUP_HEADER_BYTES = 24
 local CHECKSUM_BYTES = 4
 local FRAGMENT_ALIGN = 4
 local BATCH_HEADER_BYTES = 60
-local VERSION = 14
+local VERSION = 15
 local EXPERIMENT = 0xFE285257 -- TCP option that marks rawe's batches
 local IPPROTO_TCP = 6
 -- IPv4 addresses of batches.
@@ -130,7 +130,7 @@ local function add_type_and_flags(range, tree)
     local process = (kind == PING or kind == PONG) and f.serviced
         or kind == BULK and f.more or f.finalizing
     local again = kind == ACK and f.refused or f.resent
-    local first = kind == CLOSE and f.given_up or f.ack_now
+    local first = (kind == CLOSE or kind == PONG) and f.given_up or f.ack_now
     local flags = tree:add(f.flags, range(1, 1))
     for _, flag in ipairs({ first, f.probe_answer, f.reply, again, f.duplicate, process }) do
         flags:add(flag, range(1, 1))

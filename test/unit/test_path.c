@@ -240,6 +240,52 @@ TEST(search__ends_after_silence)
     }
 }
 
+/** A process that pings us has been answered, and may connect. */
+TEST(search__a_process_that_asks_is_not_silent)
+{
+    struct rawe_path_ping ping;
+    unsigned heard = 0;
+
+    begin_one(1500);
+    paths[0].silence_ns = SECOND;
+    paths[0].last_chance = true;
+    while (rawe_path_search_advance(&search, now_ns)) {
+        while (rawe_path_search_next(&search, &ping)) {
+        }
+        if (now_ns >= SECOND + 900 * MS && heard++ == 0) {
+            rawe_path_search_heard(&search, 0);
+        }
+        now_ns = search.wake_ns;
+    }
+    assert_in_range(now_ns, 2 * SECOND + 900 * MS, 3 * SECOND);
+    assert_true(rawe_path_search_gives_up(&search, 0));
+}
+
+/** All paths to a process that has given us up are useless, whichever of them said so. */
+TEST(search__ends_when_refused)
+{
+    struct rawe_path_ping ping;
+
+    for (unsigned i = 0; i < 3; i++) {
+        paths[i] = (struct rawe_path){
+            .mtu_bytes = 1500, .same_process = i == 1, .last_chance = true, .silence_ns = SECOND};
+    }
+    now_ns = SECOND;
+    rawe_path_search_begin(&search, paths, 3, 100, now_ns, 10 * SECOND);
+    assert_true(rawe_path_search_advance(&search, now_ns));
+    while (rawe_path_search_next(&search, &ping)) {
+    }
+    rawe_path_search_answered(&search, 0, SMALLEST);
+    rawe_path_search_answered(&search, 2, 1500);
+    rawe_path_search_answered(&search, 2, SMALLEST);
+    rawe_path_search_refused(&search, 1);
+    now_ns += MS;
+    assert_false(rawe_path_search_advance(&search, now_ns));
+    assert_true(paths[0].refused && !paths[0].reachable && !paths[1].reachable);
+    assert_true(!paths[2].refused && paths[2].reachable);
+    assert_false(rawe_path_search_gives_up(&search, 2));
+}
+
 TEST(search__what_was_never_asked_is_no_answer)
 {
     uint32_t mtus[4];

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/param.h>
 #include <unistd.h>
 
 #include "linux/probe/rawe_responder.h"
@@ -34,6 +35,8 @@ static struct memory_port {
 /** The address that a frame names as its sender's, and the UDP port that sent it; 0: none. */
 static uint32_t named;
 static uint16_t source_port;
+
+static uint8_t flags; /**< flags of arriving frames */
 
 static uint64_t token = 5; /**< token of arriving frames; set to that of each PING sent */
 
@@ -140,6 +143,7 @@ static void tear_down(void)
 static void append(const uint8_t mac[RAWE_MAC_BYTES], uint8_t type, unsigned count)
 {
     const struct rawe_header header = {.type = type,
+                                       .flags = flags,
                                        .port = OWN_PORT,
                                        .key = OWN_KEY,
                                        .connection_id = named,
@@ -243,6 +247,63 @@ TEST(rawe_responder__answers_only_at_the_source)
     }
     named = source_port = 0;
     rawe_responder_unwatch(responder, watch);
+}
+
+/** Search for the peer; give it up if it is silent for this long, unless 0. */
+static struct rawe_path search_for_peer(uint64_t silence_ns)
+{
+    struct rawe_path path = {
+        .mtu_bytes = 1500, .silence_ns = MAX(silence_ns, 1), .last_chance = silence_ns != 0};
+    struct rawe_path_target target = {.to = {.port = PEER_PORT, .key = PEER_KEY}};
+
+    memcpy(target.to.mac, peer_mac, RAWE_MAC_BYTES);
+    rawe_responder_discover(responder, &path, &target, 1, 60000000000ull);
+    return path;
+}
+
+/** Return the flags of the answer to a PING from the peer. */
+static unsigned answer_flags(void)
+{
+    const uint64_t before = counters().pings_answered;
+
+    arrive(RAWE_FRAME_PING, 1);
+    await_handled(before + 1);
+    assert_int_equal(memory.last.type, RAWE_FRAME_PONG);
+    return memory.last.flags;
+}
+
+/** A process may use neither this BTL nor wait for it once another one takes its place here. */
+TEST(rawe_responder__tells_a_process_that_it_was_given_up)
+{
+    assert_false(search_for_peer(0).reachable);
+    assert_int_equal(answer_flags(), 0);
+    assert_false(search_for_peer(1).reachable);
+    assert_int_equal(answer_flags(), RAWE_FLAG_GIVEN_UP);
+    assert_false(search_for_peer(0).reachable); /* it was introduced anew */
+    assert_int_equal(answer_flags(), 0);
+}
+
+/** Answer the first PING of a search. */
+static void *refuse_search(void *context)
+{
+    while (__atomic_load_n(&memory.sent, __ATOMIC_SEQ_CST) == 0) {
+        usleep(1000);
+    }
+    flags = RAWE_FLAG_GIVEN_UP;
+    arrive(RAWE_FRAME_PONG, 1);
+    return NULL;
+}
+
+TEST(rawe_responder__a_search_ends_when_refused)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, refuse_search, NULL), 0);
+    const struct rawe_path path = search_for_peer(60000000000ull);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    flags = 0;
+    assert_true(path.refused);
+    assert_false(path.reachable);
 }
 
 TEST(rawe_responder__more_pings_than_a_second_allows_wait)

@@ -192,6 +192,7 @@ CONNECTED = [
         },
     ),
     (frame(PONG, ANSWER_TO + bytes(100), flags=0x40), {"type": "8", "len": "116", "serviced": "1"}),
+    (frame(PONG, ANSWER_TO, flags=0x01), {"type": "8", "given_up": "1"}),
 ]
 CONNECTED = [(ethernet(one), shown) for one, shown in CONNECTED] + [
     (

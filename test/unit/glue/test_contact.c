@@ -71,7 +71,7 @@ bool mca_btl_rawe_proc_host_silent(uint64_t host, unsigned module_index)
 void mca_btl_rawe_proc_note_silent(uint64_t host, unsigned module_index)
 {
     assert_int_equal(host, THEIR_HOST);
-    assert_int_equal(module_index, module.address.index);
+    assert_in_range(module_index, 0, mca_btl_rawe_state.module_count - 1);
     host_silent = true;
 }
 
@@ -183,6 +183,7 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *of, op
 static unsigned introduced;   /**< endpoints introduced */
 static bool known_elsewhere;  /**< another path leads to the process */
 static uint32_t passed_bytes; /**< measured path MTU; 0: no answer */
+static bool refuses;          /**< the process has given us up */
 static uint32_t limit_bytes;  /**< limit set for the endpoint's frames */
 
 void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *which)
@@ -239,6 +240,7 @@ void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path 
         memcpy(searched_macs[i], targets[i].to.mac, RAWE_MAC_BYTES);
     }
     paths[0].reachable = 0 != passed_bytes;
+    paths[0].refused = refuses;
     paths[0].process_known = known_elsewhere;
     paths[0].mtu_passed_bytes = passed_bytes;
     assert_in_range(searches, 0, 1);
@@ -497,6 +499,43 @@ TEST(mca_btl_rawe_add_procs__has_patience_for_what_may_be_stopped)
         assert_int_equal(search_limit_ns, cases[i].limit_ms * 1000000);
     }
     assert_int_equal(fake_ompi.errors, 2);
+}
+
+/** A process that is left to another BTL must be told, or ends the job when it connects. */
+TEST(mca_btl_rawe_add_procs__gives_up_where_another_btl_is_left)
+{
+    static const struct {
+        const char *name;
+        bool alone, heard, other_module;
+        bool last_chance;
+    } cases[] = {
+        {"another BTL", false, false, false, true},
+        {"no other BTL", true, false, false, false},
+        {"used without an answer", false, true, false, false},
+        {"another module follows", false, false, true, false},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        unit_case(cases[i].name);
+        alone = cases[i].alone;
+        heard_mtu_bytes = cases[i].heard ? 1500 : 0;
+        lo.address.index = 1;
+        mca_btl_rawe_state.modules[1] = &lo;
+        mca_btl_rawe_state.module_count = cases[i].other_module ? 2 : 1;
+        searches = 0;
+        (void)introduce();
+        assert_int_equal(searched[0].last_chance, cases[i].last_chance);
+    }
+}
+
+/** The refusal says nothing about other processes on the host. */
+TEST(mca_btl_rawe_add_procs__keeps_a_host_of_which_a_process_refuses)
+{
+    refuses = true;
+    add();
+    refuses = false;
+    assert_false(host_silent);
+    assert_int_equal(fake_ompi.shown, 0);
 }
 
 /** Introduce a process that already has an endpoint because it connected first. */

@@ -208,23 +208,32 @@ static void set_limits(struct search *search)
     search->silence_ms = brief ? SILENCE_MS : search->timeout_ms;
 }
 
+/** Return true if a process on the host of these paths' process was heard over one of them. */
+static bool is_heard(const struct search *search, unsigned first, unsigned end)
+{
+    bool heard = false;
+
+    for (unsigned i = first; i < end && !heard; ++i) {
+        const struct candidate *candidate = &search->candidates[i];
+        heard = candidate->module == search->module && 0 != heard_mtu_bytes(candidate);
+    }
+    return heard;
+}
+
 /** Return how long a process may be silent: briefly if its host is known to be silent, or heard. */
 static uint64_t silence_ms(const struct search *search, unsigned first, unsigned end)
 {
     const unsigned index = search->module->address.index;
-    bool brief = mca_btl_rawe_proc_host_silent(search->candidates[first].host, index);
+    bool brief = mca_btl_rawe_proc_host_silent(search->candidates[first].host, index) ||
+                 is_heard(search, first, end);
 
-    for (unsigned i = first; i < end && !brief; ++i) {
-        const struct candidate *candidate = &search->candidates[i];
-        brief = candidate->module == search->module && 0 != heard_mtu_bytes(candidate);
-    }
     return brief ? MIN(MCA_BTL_RAWE_BRIEF_MS, search->silence_ms) : search->silence_ms;
 }
 
-/** Return true if a process was found, over these paths or by another module. */
+/** Return true if a process was found, or refused us, over these paths or by another module. */
 static bool is_present(const struct search *search, unsigned first, unsigned end)
 {
-    bool present = false;
+    bool present = search->paths[first].refused;
 
     for (unsigned i = first; i < end && !present; ++i) {
         present = search->paths[i].reachable || search->paths[i].process_known;
@@ -273,13 +282,26 @@ static void note_answers(struct search *search, bool present)
         if (present != is_present(search, first, end)) {
             continue;
         }
-        if (!present) {
+        if (!present && !search->paths[first].last_chance) {
             trust_heard(search, first, end);
         }
         if (!search->module->interface.loopback) {
             note_host(search, first, end);
         }
     }
+}
+
+/** Return the last module that has, or will, search for the process of these paths. */
+static const mca_btl_rawe_module_t *last_module(const struct search *search, unsigned first,
+                                                unsigned end)
+{
+    const mca_btl_rawe_module_t *last = search->module;
+
+    for (unsigned i = first; i < end; ++i) {
+        const mca_btl_rawe_module_t *module = search->candidates[i].module;
+        last = module->address.index > last->address.index ? module : last;
+    }
+    return last;
 }
 
 /** Search for all listed paths at once. */
@@ -289,6 +311,10 @@ static void search_perform(struct search *search)
     for (unsigned first = 0, end; first < search->listed; first = end) {
         end = process_end(search, first);
         search->paths[first].silence_ns = silence_ms(search, first, end) * 1000000;
+        /* A process that is left to another BTL must not use rawe, either: it is told. */
+        search->paths[first].last_chance = !mca_btl_rawe_compat_alone() &&
+                                           !is_heard(search, first, end) &&
+                                           last_module(search, first, end) == search->module;
     }
     rawe_responder_discover(search->module->responder, search->paths, search->targets,
                             search->listed, search->timeout_ms * 1000000);
@@ -378,19 +404,6 @@ static void report_unreachable(const struct search *search, const opal_proc_t *p
     }
 }
 
-/** Return the last module that has, or will, search for the process of these paths. */
-static const mca_btl_rawe_module_t *last_module(const struct search *search, unsigned first,
-                                                unsigned end)
-{
-    const mca_btl_rawe_module_t *last = search->module;
-
-    for (unsigned i = first; i < end; ++i) {
-        const mca_btl_rawe_module_t *module = search->candidates[i].module;
-        last = module->address.index > last->address.index ? module : last;
-    }
-    return last;
-}
-
 /** Count the paths to processes that were not reached; the last module's failure reports them. */
 static void count_unreachable(const struct search *search)
 {
@@ -408,7 +421,11 @@ static void count_unreachable(const struct search *search)
                 continue;
             }
             ++module->failures;
-            if (!search->paths[i].process_known && last) {
+            if (search->paths[first].refused) {
+                mca_btl_rawe_compat_say("%s reaches %s, which uses another BTL because it did not "
+                                        "reach this process",
+                                        module->interface.name, mca_btl_rawe_peer_text(proc).text);
+            } else if (!search->paths[i].process_known && last) {
                 report_unreachable(search, proc, &candidate->address, tried_ms);
             } else {
                 mca_btl_rawe_compat_say("%s does not lead to %s at %s", module->interface.name,

@@ -91,9 +91,11 @@ void rawe_path_search_begin(struct rawe_path_search *search, struct rawe_path *p
         }
         path->reachable = false;
         path->mtu_passed_bytes = 0;
+        path->refused = false;
         path->done = false;
         path->present_ns = path->process_known ? now_ns : 0;
         path->usable_ns = 0;
+        path->heard_ns = 0;
         begin_round_now(path, now_ns + (path->fallback ? FALLBACK_NS : 0));
     }
 }
@@ -114,6 +116,39 @@ void rawe_path_search_answered(struct rawe_path_search *search, unsigned index, 
     } else if (mtu_bytes != RAWE_PATH_MTU_SMALLEST_BYTES && mtu_bytes > path->mtu_passed_bytes) {
         path->mtu_passed_bytes = mtu_bytes;
     }
+}
+
+/** Return the first path to the process that this path leads to. */
+static struct rawe_path *head_of(const struct rawe_path_search *search, unsigned index)
+{
+    while (search->paths[index].same_process) {
+        index--;
+    }
+    return &search->paths[index];
+}
+
+void rawe_path_search_heard(struct rawe_path_search *search, unsigned index)
+{
+    head_of(search, index)->heard_ns = search->now_ns;
+}
+
+void rawe_path_search_refused(struct rawe_path_search *search, unsigned index)
+{
+    struct rawe_path *path = head_of(search, index);
+
+    path->refused = true;
+    do {
+        path->reachable = false;
+        path->mtu_passed_bytes = 0;
+        path++;
+    } while (path != &search->paths[search->count] && path->same_process);
+}
+
+bool rawe_path_search_gives_up(const struct rawe_path_search *search, unsigned index)
+{
+    const struct rawe_path *head = head_of(search, index);
+
+    return head->last_chance && head->present_ns == 0;
 }
 
 /** Return true if testing this path can reveal nothing more. */
@@ -159,7 +194,8 @@ static void ask_again(struct rawe_path *head, unsigned count, uint64_t now_ns)
 /** Return true if the process has not answered for as long as the search waits for it. */
 static bool is_silent(struct rawe_path_search *search, const struct rawe_path *head)
 {
-    const uint64_t end_ns = head->asked_ns + head->silence_ns;
+    const uint64_t since_ns = head->heard_ns > head->asked_ns ? head->heard_ns : head->asked_ns;
+    const uint64_t end_ns = since_ns + head->silence_ns;
 
     if (head->silence_ns == 0 || head->present_ns != 0 || head->asked < PINGS_MIN) {
         return false;
@@ -185,10 +221,10 @@ static void judge_process(struct rawe_path_search *search, struct rawe_path *hea
             head->usable_ns = search->now_ns;
         }
     }
-    const bool silent = is_silent(search, head);
+    const bool over = head->refused || is_silent(search, head);
     for (unsigned i = 0; i < count; i++) {
         struct rawe_path *path = &head[i];
-        path->done = path->done || silent || chosen || is_known(path, search->now_ns) ||
+        path->done = path->done || over || chosen || is_known(path, search->now_ns) ||
                      (path->fallback && head->present_ns != 0);
         if (!path->done && !path->reachable && head->present_ns != 0 && path->asked_ns != 0) {
             const uint64_t end_ns = patience_end_ns(path, head);

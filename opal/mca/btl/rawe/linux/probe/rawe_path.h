@@ -39,6 +39,8 @@ struct rawe_path {
     bool process_known; /**< another of our interfaces already reaches the process */
     /** First path only: end the search for the process if it is silent for this time; 0: never */
     uint64_t silence_ns;
+    /** First path only: if no path is found, the process is given up, and told so. */
+    bool last_chance;
     bool deprioritized; /**< our interface has reached no process yet: test it only briefly */
     /**
      * Indirect check, through another of our interfaces: it only finds out whether the process is
@@ -52,12 +54,14 @@ struct rawe_path {
     /* out */
     bool reachable;            /**< a frame of any size came back */
     uint32_t mtu_passed_bytes; /**< the largest MTU that came back; 0: none above the smallest */
+    bool refused; /**< first path only: the process has given us up; no path to it is usable */
     /* the search's */
     bool done;
     uint8_t round;        /**< of SIZES: rounds sent */
     uint8_t size;         /**< index of the next size in this round */
     uint8_t asked;        /**< PINGs sent in REACH, counted up to a few */
     uint64_t asked_ns;    /**< when its first PING was sent; 0: not sent yet, because of pacing */
+    uint64_t heard_ns;    /**< first path only: when the process's newest PING came; 0: never */
     uint64_t next_ns;     /**< when the next round is due */
     uint64_t interval_ns; /**< from next_ns to the round after it */
     uint64_t present_ns;  /**< first path only: since when the process is known to exist; 0: no */
@@ -109,5 +113,17 @@ bool rawe_path_search_next(struct rawe_path_search *search, struct rawe_path_pin
 
 /** Note that a PING of this MTU came back as a PONG of the same length. */
 void rawe_path_search_answered(struct rawe_path_search *search, unsigned path, uint32_t mtu_bytes);
+
+/**
+ * Note that the process at the end of this path has sent a PING itself. It has been answered, and
+ * may connect, so the process is not silent.
+ */
+void rawe_path_search_heard(struct rawe_path_search *search, unsigned path);
+
+/** Note that the process at the end of this path has given us up. */
+void rawe_path_search_refused(struct rawe_path_search *search, unsigned path);
+
+/** Return true if the search, which is over, gives up the process at the end of this path. */
+bool rawe_path_search_gives_up(const struct rawe_path_search *search, unsigned path);
 
 #endif

@@ -55,6 +55,9 @@ struct rawe_watch {
     uint64_t pong_ns;     /**< when the newest answer arrived (CLOCK_MONOTONIC); 0: never; atomic */
     uint64_t from;        /**< MAC address of the newest answer's sender, as a number; atomic */
     uint64_t absent_ns;   /**< time of the newest answer without RAWE_FLAG_SERVICED; atomic */
+    bool heard;           /**< for a search: a PING has come from there, too; atomic */
+    bool refused;         /**< the newest answer said that the process has given us up; atomic */
+    bool given_up;        /**< we have given the process up: owned by the responder; atomic */
     uint32_t asked_bytes; /**< payload of the longest PING sent; atomic */
     uint32_t pong_bytes;  /**< payload of the longest answer, 0: none; atomic */
     struct rawe_ping_address to;
@@ -74,6 +77,7 @@ struct rawe_responder {
     uint32_t watches_used;            /**< the highest number ever in use */
     uint32_t free_from;               /**< all lower indices are in use */
     struct rawe_validation *searches; /**< their steps run in the thread */
+    unsigned sought; /**< watches of searches, or given up; atomic. 0: PINGs are not looked up */
     pthread_cond_t search_over;
     struct rawe_service_source source;
     bool asked; /**< the thread's: a PROBE has arrived since the last call of its duty */
@@ -180,7 +184,9 @@ static bool match_answer(struct rawe_responder *responder, const uint8_t source[
                   pong->payload_bytes <= __atomic_load_n(&ping->asked_bytes, __ATOMIC_RELAXED);
         if (matched) {
             const uint64_t now = rawe_port_clock_ns();
-            if (pong->payload_bytes > ping->pong_bytes) {
+            const bool refused = (pong->flags & RAWE_FLAG_GIVEN_UP) != 0;
+            __atomic_store_n(&ping->refused, refused, __ATOMIC_RELAXED);
+            if (pong->payload_bytes > ping->pong_bytes && !refused) {
                 __atomic_store_n(&ping->pong_bytes, pong->payload_bytes, __ATOMIC_RELEASE);
             }
             if ((pong->flags & RAWE_FLAG_SERVICED) == 0) {
@@ -269,13 +275,38 @@ void rawe_responder_ping(struct rawe_responder *responder, struct rawe_watch *wa
     send_ping(responder, watch, RAWE_PING_BYTES);
 }
 
+/**
+ * Note a PING for the searches for its sender. Returns true if the sender was given up. Searches
+ * end in this thread, too: a process is either given up and told so, or waited for.
+ */
+static bool note_ping(struct rawe_responder *responder, const struct rawe_ping *ping)
+{
+    bool given_up = false;
+
+    if (__atomic_load_n(&responder->sought, __ATOMIC_RELAXED) == 0) {
+        return false;
+    }
+    pthread_mutex_lock(&responder->lock);
+    for (uint32_t i = 0; i < responder->watches_used; i++) {
+        struct rawe_watch *watch = responder->watches[i];
+        if (watch != NULL && watch->to.key == ping->key && watch->to.port == ping->port) {
+            __atomic_store_n(&watch->heard, true, __ATOMIC_RELAXED);
+            given_up = given_up || watch->given_up;
+        }
+    }
+    pthread_mutex_unlock(&responder->lock);
+    return given_up;
+}
+
 /** Return a PING to its sender, with the same length. */
 static void answer_ping(struct rawe_responder *responder, const struct waiting_ping *ping)
 {
     const struct rawe_responder_duty *duty = &responder->duty;
+    const bool serviced = duty->serviced != NULL && duty->serviced(duty->context);
     const struct rawe_header header = {
         .type = RAWE_FRAME_PONG,
-        .flags = duty->serviced != NULL && duty->serviced(duty->context) ? RAWE_FLAG_SERVICED : 0,
+        .flags = (serviced ? RAWE_FLAG_SERVICED : 0) |
+                 (note_ping(responder, &ping->ping) ? RAWE_FLAG_GIVEN_UP : 0),
         .port = ping->ping.port,
         .key = ping->ping.key,
         .connection_id = responder->named,
@@ -399,6 +430,33 @@ struct rawe_validation {
     struct line lines[];
 };
 
+/** Undo seek. */
+static void unseek(struct rawe_responder *responder, struct rawe_watch *watch)
+{
+    __atomic_fetch_sub(&responder->sought, watch != NULL, __ATOMIC_RELAXED);
+    rawe_responder_unwatch(responder, watch);
+}
+
+/** Watch an address for a search, which forgets that its process was given up. */
+static struct rawe_watch *seek(struct rawe_responder *responder, const struct rawe_ping_address *to)
+{
+    struct rawe_watch *forgotten = NULL;
+
+    pthread_mutex_lock(&responder->lock);
+    for (uint32_t i = 0; i < responder->watches_used; i++) {
+        struct rawe_watch *watch = responder->watches[i];
+        if (watch != NULL && watch->given_up && watch->to.key == to->key &&
+            watch->to.port == to->port) {
+            forgotten = watch;
+        }
+    }
+    pthread_mutex_unlock(&responder->lock);
+    unseek(responder, forgotten);
+    struct rawe_watch *watch = rawe_responder_watch(responder, to);
+    __atomic_fetch_add(&responder->sought, watch != NULL, __ATOMIC_RELAXED);
+    return watch;
+}
+
 static void take_answers(struct rawe_validation *one)
 {
     for (unsigned i = 0; i < one->search.count; i++) {
@@ -406,10 +464,32 @@ static void take_answers(struct rawe_validation *one)
         if (line->watch == NULL) {
             continue;
         }
+        if (__atomic_exchange_n(&line->watch->heard, false, __ATOMIC_RELAXED)) {
+            rawe_path_search_heard(&one->search, i);
+        }
+        if (__atomic_load_n(&line->watch->refused, __ATOMIC_RELAXED)) {
+            rawe_path_search_refused(&one->search, i);
+            continue;
+        }
         const uint32_t pong_bytes = __atomic_load_n(&line->watch->pong_bytes, __ATOMIC_ACQUIRE);
         if (pong_bytes > line->seen_bytes) {
             line->seen_bytes = pong_bytes;
             rawe_path_search_answered(&one->search, i, pong_bytes + RAWE_HEADER_BYTES);
+        }
+    }
+}
+
+/**
+ * Give up the processes that a search has not found: from now on, answers to them say so. Their
+ * watches become the responders'.
+ */
+static void give_up_absent(struct rawe_validation *one)
+{
+    for (unsigned i = 0; i < one->search.count; i++) {
+        struct rawe_watch *watch = one->lines[i].watch;
+        if (watch != NULL && rawe_path_search_gives_up(&one->search, i)) {
+            __atomic_store_n(&watch->given_up, true, __ATOMIC_RELAXED);
+            one->lines[i].watch = NULL;
         }
     }
 }
@@ -421,6 +501,7 @@ static int step_validation(struct rawe_validation *one)
 
     take_answers(one);
     if (!rawe_path_search_advance(&one->search, rawe_port_clock_ns())) {
+        give_up_absent(one);
         return -1;
     }
     while (rawe_path_search_next(&one->search, &ping)) {
@@ -467,7 +548,7 @@ static struct rawe_validation *begin_search(struct rawe_responder *responder,
     for (unsigned i = 0; i < count; i++) {
         struct line *line = &one->lines[i];
         line->through = targets[i].through != NULL ? targets[i].through : responder;
-        line->watch = rawe_responder_watch(line->through, &targets[i].to);
+        line->watch = seek(line->through, &targets[i].to);
         one->indirect = one->indirect || line->through != responder;
     }
     one->path.mtu_bytes = mtu_bytes;
@@ -538,7 +619,7 @@ void rawe_validation_end(struct rawe_responder *responder, struct rawe_validatio
     *link = validation->next;
     pthread_mutex_unlock(&responder->lock);
     for (unsigned i = 0; i < validation->search.count; i++) {
-        rawe_responder_unwatch(validation->lines[i].through, validation->lines[i].watch);
+        unseek(validation->lines[i].through, validation->lines[i].watch);
     }
     free(validation);
 }
