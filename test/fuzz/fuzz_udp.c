@@ -169,7 +169,6 @@ static void start_responder(void)
 
     memcpy(to.mac, peer_mac, RAWE_MAC_BYTES);
     world.responder.wire = &wire;
-    world.responder.zeros = fuzz_new(UINT16_MAX);
     FUZZ_CHECK(pthread_mutex_init(&world.responder.lock, NULL) == 0, "no lock");
     struct rawe_watch *watch = rawe_responder_watch(&world.responder, &to);
     FUZZ_CHECK(watch == world.responder.watches[0], "no memory for a watch");

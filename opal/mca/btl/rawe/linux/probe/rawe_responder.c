@@ -93,7 +93,6 @@ struct rawe_responder {
     uint32_t key;
     uint32_t named;       /**< see address_number; PINGs and PONGs over UDP contain it. 0: none */
     uint16_t source_port; /**< the thread's: UDP port of the frame being received; 0: none */
-    uint8_t *zeros;       /**< padding of PING frames */
     struct rawe_responder_counters counters; /**< atomic, written by the thread */
 };
 
@@ -220,54 +219,47 @@ uint64_t rawe_watch_last_absent_ns(const struct rawe_watch *watch)
 
 /* ---- frames ---- */
 
-/** Write the Ethernet and rawe headers of a PING or PONG. */
-static void write_headers(const struct rawe_responder *responder, uint8_t *frame,
-                          const uint8_t mac[RAWE_MAC_BYTES], const struct rawe_header *header)
+/** Send a PING or PONG, padded with zeros. Returns false if the kernel has no room. */
+static bool transmit_ping(struct rawe_responder *responder, const uint8_t mac[RAWE_MAC_BYTES],
+                          const struct rawe_header *header, const struct rawe_ping *ping)
 {
-    uint8_t own[RAWE_MAC_BYTES];
-
-    rawe_mac_of_number(atomic_load_explicit(&responder->mac, memory_order_relaxed), own);
-    rawe_eth_header_encode(frame, mac, own, responder->ethertype);
-    rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, header);
-}
-
-/** Send a frame's head, padded with zeros. Returns false if the kernel has no room. */
-static bool transmit_padded(struct rawe_responder *responder, uint8_t *head, size_t head_bytes,
-                            size_t zero_bytes)
-{
+    static uint8_t zeros[UINT16_MAX] = {0}; /* never written */
+    uint8_t head[RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES], own[RAWE_MAC_BYTES];
+    const size_t zero_bytes = header->payload_bytes - RAWE_PING_BYTES;
     const struct rawe_frame frame = {
-        .pieces = {{head, head_bytes}, {responder->zeros, zero_bytes}},
+        .pieces = {{head, sizeof head}, {zeros, zero_bytes}},
         .piece_count = 2,
-        .len_bytes = (uint32_t)(head_bytes + zero_bytes),
+        .len_bytes = (uint32_t)(sizeof head + zero_bytes),
     };
 
+    rawe_mac_of_number(atomic_load_explicit(&responder->mac, memory_order_relaxed), own);
+    rawe_eth_header_encode(head, mac, own, responder->ethertype);
+    rawe_header_encode(head + RAWE_ETH_HEADER_BYTES, header);
+    rawe_ping_encode(head + RAWE_PAYLOAD_OFFSET, ping);
     return responder->wire->kind->transmit(responder->wire, &frame, 1) == 1;
 }
 
 /** Send a PING with this payload length. Only an answer shows that it arrived. */
-static void send_ping(struct rawe_responder *responder, struct rawe_watch *under_way,
+static void send_ping(struct rawe_responder *responder, struct rawe_watch *watch,
                       uint32_t payload_bytes)
 {
     const struct rawe_header header = {
         .type = RAWE_FRAME_PING,
-        .port = under_way->to.port,
-        .key = under_way->to.key,
+        .port = watch->to.port,
+        .key = watch->to.key,
         .connection_id = responder->named,
         .payload_bytes = (uint16_t)payload_bytes,
     };
     const struct rawe_ping ping = {
         .key = responder->key,
         .port = responder->port,
-        .token = under_way->token,
+        .token = watch->token,
     };
-    uint8_t head[RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES];
 
-    if (payload_bytes > __atomic_load_n(&under_way->asked_bytes, __ATOMIC_RELAXED)) {
-        __atomic_store_n(&under_way->asked_bytes, payload_bytes, __ATOMIC_RELAXED);
+    if (payload_bytes > __atomic_load_n(&watch->asked_bytes, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&watch->asked_bytes, payload_bytes, __ATOMIC_RELAXED);
     }
-    write_headers(responder, head, under_way->to.mac, &header);
-    rawe_ping_encode(head + RAWE_PAYLOAD_OFFSET, &ping);
-    (void)transmit_padded(responder, head, sizeof head, payload_bytes - RAWE_PING_BYTES);
+    (void)transmit_ping(responder, watch->to.mac, &header, &ping);
 }
 
 void rawe_responder_ping(struct rawe_responder *responder, struct rawe_watch *watch)
@@ -312,14 +304,10 @@ static void answer_ping(struct rawe_responder *responder, const struct waiting_p
         .connection_id = responder->named,
         .payload_bytes = ping->payload_bytes,
     };
-    uint8_t head[RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES];
 
-    write_headers(responder, head, ping->sender, &header);
-    rawe_ping_encode(head + RAWE_PAYLOAD_OFFSET, &ping->ping);
-    count_shared(
-        transmit_padded(responder, head, sizeof head, header.payload_bytes - RAWE_PING_BYTES)
-            ? &responder->counters.pings_answered
-            : &responder->counters.pings_unanswered);
+    count_shared(transmit_ping(responder, ping->sender, &header, &ping->ping)
+                     ? &responder->counters.pings_answered
+                     : &responder->counters.pings_unanswered);
 }
 
 /** Answer waiting PINGs, up to the limit. */
@@ -713,9 +701,8 @@ int rawe_responder_start(struct rawe_responder **responder, struct rawe_port *wi
     r->answers = r->reads = FRAMES_BUCKET;
     r->refilled_ns = rawe_port_clock_ns();
     r->source = (struct rawe_service_source){.serve = serve_responder, .fd = r->wire->fd};
-    r->zeros = calloc(1, UINT16_MAX);
     *responder = r; /* the thread immediately calls its duty, which may use it */
-    if (r->zeros == NULL || rawe_service_add(service, &r->source, error) != 0) {
+    if (rawe_service_add(service, &r->source, error) != 0) {
         *responder = NULL;
         rawe_port_close(rawe_responder_stop(r));
         return -1;
@@ -772,7 +759,6 @@ struct rawe_port *rawe_responder_stop(struct rawe_responder *responder)
     free(responder->watches);
     pthread_cond_destroy(&responder->search_over);
     pthread_mutex_destroy(&responder->lock);
-    free(responder->zeros);
     free(responder);
     return wire;
 }
