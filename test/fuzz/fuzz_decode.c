@@ -388,13 +388,13 @@ static void check_responder(const uint8_t *bytes, size_t len_bytes)
     if (!ready) {
         ready = true;
         responder.wire = &nowhere;
-        FUZZ_CHECK(pthread_mutex_init(&responder.lock, NULL) == 0, "no lock");
+        rawe_watch_table_init(&responder.watches);
         for (unsigned i = 0; i < PROBES; i++) {
             static const uint8_t mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
             struct rawe_ping_address to = {.port = 1, .key = 2};
             memcpy(to.mac, mac, sizeof(to.mac));
             struct rawe_watch *watch = rawe_responder_watch(&responder, &to);
-            FUZZ_CHECK(watch == responder.watches[i], "probes are not numbered from 0 on");
+            FUZZ_CHECK(watch == responder.watches.watches[i], "probes are not numbered from 0 on");
             watch->asked_bytes = RAWE_PING_BYTES + 8 * i;
             /* Not random: inputs must mean the same in every run. */
             watch->token = 1ull << 63 | i;

@@ -169,9 +169,9 @@ static void start_responder(void)
 
     memcpy(to.mac, peer_mac, RAWE_MAC_BYTES);
     world.responder.wire = &wire;
-    FUZZ_CHECK(pthread_mutex_init(&world.responder.lock, NULL) == 0, "no lock");
+    rawe_watch_table_init(&world.responder.watches);
     struct rawe_watch *watch = rawe_responder_watch(&world.responder, &to);
-    FUZZ_CHECK(watch == world.responder.watches[0], "no memory for a watch");
+    FUZZ_CHECK(watch == world.responder.watches.watches[0], "no memory for a watch");
     watch->token = TOKEN; /* not random: inputs must mean the same in every run */
     watch->asked_bytes = RAWE_PING_BYTES;
 }

@@ -279,7 +279,7 @@ TEST(rawe_responder__tells_a_process_that_it_was_given_up)
     assert_int_equal(answer_flags(), 0);
     assert_false(search_for_peer(1).reachable);
     assert_int_equal(answer_flags(), RAWE_FLAG_GIVEN_UP);
-    assert_false(search_for_peer(0).reachable); /* it was introduced anew */
+    assert_false(search_for_peer(0).reachable); /* it was introduced again */
     assert_int_equal(answer_flags(), 0);
 }
 

@@ -17,8 +17,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "../sys/rawe_random.h"
-
 /**
  * Rate limits: two token buckets of the same rate (frames per second) and depth. One is for PINGs,
  * which are answered (about 4 % of a processor at the limit), the other for frames that are only
@@ -45,24 +43,6 @@
 /** With indirect checks, other responders receive answers, too: poll at this interval. */
 #define INDIRECT_POLL_MS 2
 
-/** A watch's token: 40 bits, all random except the first, then its index. */
-#define INDEX_BITS 24u
-#define INDEX_MASK ((1u << INDEX_BITS) - 1)
-
-/** Outstanding PINGs to an address. Only the token is on the wire; a forger cannot know it. */
-struct rawe_watch {
-    uint64_t token;
-    uint64_t pong_ns;     /**< when the newest answer arrived (CLOCK_MONOTONIC); 0: never; atomic */
-    uint64_t from;        /**< MAC address of the newest answer's sender, as a number; atomic */
-    uint64_t absent_ns;   /**< time of the newest answer without RAWE_FLAG_SERVICED; atomic */
-    bool heard;           /**< for a search: a PING has come from there, too; atomic */
-    bool refused;         /**< the newest answer said that the process has given us up; atomic */
-    bool given_up;        /**< we have given the process up: owned by the responder; atomic */
-    uint32_t asked_bytes; /**< payload of the longest PING sent; atomic */
-    uint32_t pong_bytes;  /**< payload of the longest answer, 0: none; atomic */
-    struct rawe_ping_address to;
-};
-
 /** An unanswered PING. */
 struct waiting_ping {
     struct rawe_ping ping;
@@ -72,12 +52,9 @@ struct waiting_ping {
 
 struct rawe_responder {
     struct rawe_port *wire;
-    pthread_mutex_t lock;             /**< for adding and removing watches and searches */
-    struct rawe_watch **watches;      /**< by index; NULL: not in use */
-    uint32_t watches_used;            /**< the highest number ever in use */
-    uint32_t free_from;               /**< all lower indices are in use */
+    struct rawe_watch_table watches;
+    pthread_mutex_t lock;             /**< for adding and removing searches */
     struct rawe_validation *searches; /**< their steps run in the thread */
-    unsigned sought; /**< watches of searches, or given up; atomic. 0: PINGs are not looked up */
     pthread_cond_t search_over;
     struct rawe_service_source source;
     bool asked; /**< the thread's: a PROBE has arrived since the last call of its duty */
@@ -101,120 +78,15 @@ static void count_shared(uint64_t *counter)
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
-/* ---- outstanding PINGs ---- */
-
-/** Find an unused index with room in the table. False when out of memory. Lock held. */
-static bool find_index(struct rawe_responder *responder, uint32_t *out)
-{
-    uint32_t index = responder->free_from;
-
-    while (index < responder->watches_used && responder->watches[index] != NULL) {
-        index++;
-    }
-    if (index == responder->watches_used) {
-        /* The capacity is a power of two. */
-        const size_t room = index == 0 ? 1 : 2 * (size_t)index;
-        struct rawe_watch **more = (index & (index - 1)) != 0 ? responder->watches
-                                   : index > INDEX_MASK
-                                       ? NULL
-                                       : realloc(responder->watches, room * sizeof more[0]);
-        if (more == NULL) {
-            return false;
-        }
-        responder->watches = more;
-        responder->watches_used++;
-    }
-    responder->free_from = index + 1;
-    *out = index;
-    return true;
-}
-
 struct rawe_watch *rawe_responder_watch(struct rawe_responder *responder,
                                         const struct rawe_ping_address *to)
 {
-    struct rawe_watch *watch = calloc(1, sizeof *watch);
-    uint64_t random;
-    uint32_t index;
-
-    while (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
-        if (errno != EINTR) {
-            free(watch);
-            return NULL;
-        }
-    }
-    pthread_mutex_lock(&responder->lock);
-    if (watch != NULL && find_index(responder, &index)) {
-        watch->to = *to;
-        watch->token = 1ull << 63 | (random & ~(uint64_t)INDEX_MASK) | index;
-        responder->watches[index] = watch;
-    } else {
-        free(watch);
-        watch = NULL;
-    }
-    pthread_mutex_unlock(&responder->lock);
-    return watch;
+    return rawe_watch_begin(&responder->watches, to);
 }
 
 void rawe_responder_unwatch(struct rawe_responder *responder, struct rawe_watch *watch)
 {
-    if (watch != NULL) {
-        const uint32_t index = watch->token & INDEX_MASK;
-        pthread_mutex_lock(&responder->lock);
-        responder->watches[index] = NULL;
-        responder->free_from = index < responder->free_from ? index : responder->free_from;
-        pthread_mutex_unlock(&responder->lock);
-        free(watch);
-    }
-}
-
-/** Record an answer if it matches a PING. Returns true if it matched. */
-static bool match_answer(struct rawe_responder *responder, const uint8_t source[RAWE_MAC_BYTES],
-                         uint64_t token, const struct rawe_header *pong)
-{
-    const uint32_t index = (uint32_t)token & INDEX_MASK;
-    bool matched = false;
-
-    pthread_mutex_lock(&responder->lock);
-    struct rawe_watch *ping = index < responder->watches_used ? responder->watches[index] : NULL;
-    if (ping != NULL) {
-        /* An answer longer than every PING is forged. */
-        matched = ping->token == token &&
-                  (responder->source_port == 0 || responder->source_port == ping->to.port) &&
-                  pong->payload_bytes <= __atomic_load_n(&ping->asked_bytes, __ATOMIC_RELAXED);
-        if (matched) {
-            const uint64_t now = rawe_port_clock_ns();
-            const bool refused = (pong->flags & RAWE_FLAG_GIVEN_UP) != 0;
-            __atomic_store_n(&ping->refused, refused, __ATOMIC_RELAXED);
-            if (pong->payload_bytes > ping->pong_bytes && !refused) {
-                __atomic_store_n(&ping->pong_bytes, pong->payload_bytes, __ATOMIC_RELEASE);
-            }
-            if ((pong->flags & RAWE_FLAG_SERVICED) == 0) {
-                __atomic_store_n(&ping->absent_ns, now, __ATOMIC_RELEASE);
-            }
-            __atomic_store_n(&ping->from, rawe_mac_number(source), __ATOMIC_RELAXED);
-            __atomic_store_n(&ping->pong_ns, now, __ATOMIC_RELEASE);
-        }
-    }
-    pthread_mutex_unlock(&responder->lock);
-    return matched;
-}
-
-uint64_t rawe_watch_last_pong_ns(const struct rawe_watch *watch)
-{
-    return __atomic_load_n(&watch->pong_ns, __ATOMIC_ACQUIRE);
-}
-
-bool rawe_watch_answered_from(const struct rawe_watch *watch, uint8_t mac[RAWE_MAC_BYTES])
-{
-    bool answered = rawe_watch_last_pong_ns(watch) != 0;
-
-    rawe_mac_of_number(__atomic_load_n(&watch->from, __ATOMIC_RELAXED), mac);
-    return answered;
-}
-
-uint64_t rawe_watch_last_absent_ns(const struct rawe_watch *watch)
-{
-    return __atomic_load_n(&watch->absent_ns, __ATOMIC_ACQUIRE);
+    rawe_watch_end(&responder->watches, watch);
 }
 
 /* ---- frames ---- */
@@ -267,29 +139,6 @@ void rawe_responder_ping(struct rawe_responder *responder, struct rawe_watch *wa
     send_ping(responder, watch, RAWE_PING_BYTES);
 }
 
-/**
- * Note a PING for the searches for its sender. Returns true if the sender was given up. Searches
- * end in this thread, too: a process is either given up and told so, or waited for.
- */
-static bool note_ping(struct rawe_responder *responder, const struct rawe_ping *ping)
-{
-    bool given_up = false;
-
-    if (__atomic_load_n(&responder->sought, __ATOMIC_RELAXED) == 0) {
-        return false;
-    }
-    pthread_mutex_lock(&responder->lock);
-    for (uint32_t i = 0; i < responder->watches_used; i++) {
-        struct rawe_watch *watch = responder->watches[i];
-        if (watch != NULL && watch->to.key == ping->key && watch->to.port == ping->port) {
-            __atomic_store_n(&watch->heard, true, __ATOMIC_RELAXED);
-            given_up = given_up || watch->given_up;
-        }
-    }
-    pthread_mutex_unlock(&responder->lock);
-    return given_up;
-}
-
 /** Return a PING to its sender, with the same length. */
 static void answer_ping(struct rawe_responder *responder, const struct waiting_ping *ping)
 {
@@ -298,7 +147,7 @@ static void answer_ping(struct rawe_responder *responder, const struct waiting_p
     const struct rawe_header header = {
         .type = RAWE_FRAME_PONG,
         .flags = (serviced ? RAWE_FLAG_SERVICED : 0) |
-                 (note_ping(responder, &ping->ping) ? RAWE_FLAG_GIVEN_UP : 0),
+                 (rawe_watch_pinged(&responder->watches, &ping->ping) ? RAWE_FLAG_GIVEN_UP : 0),
         .port = ping->ping.port,
         .key = ping->ping.key,
         .connection_id = responder->named,
@@ -394,7 +243,9 @@ static void handle_frame(void *context, uint8_t *frame, size_t len_bytes)
         return;
     }
     responder->reads -= responder->reads > 0;
-    count_shared(match_answer(responder, frame + RAWE_MAC_BYTES, ping.token, &header)
+    count_shared(rawe_watch_answered(&responder->watches, frame + RAWE_MAC_BYTES,
+                                     responder->source_port, ping.token, &header,
+                                     rawe_port_clock_ns())
                      ? &responder->counters.pongs_matched
                      : &responder->counters.pongs_unknown);
 }
@@ -417,33 +268,6 @@ struct rawe_validation {
     bool over;     /**< atomic: the results are final */
     struct line lines[];
 };
-
-/** Undo seek. */
-static void unseek(struct rawe_responder *responder, struct rawe_watch *watch)
-{
-    __atomic_fetch_sub(&responder->sought, watch != NULL, __ATOMIC_RELAXED);
-    rawe_responder_unwatch(responder, watch);
-}
-
-/** Watch an address for a search, which forgets that its process was given up. */
-static struct rawe_watch *seek(struct rawe_responder *responder, const struct rawe_ping_address *to)
-{
-    struct rawe_watch *forgotten = NULL;
-
-    pthread_mutex_lock(&responder->lock);
-    for (uint32_t i = 0; i < responder->watches_used; i++) {
-        struct rawe_watch *watch = responder->watches[i];
-        if (watch != NULL && watch->given_up && watch->to.key == to->key &&
-            watch->to.port == to->port) {
-            forgotten = watch;
-        }
-    }
-    pthread_mutex_unlock(&responder->lock);
-    unseek(responder, forgotten);
-    struct rawe_watch *watch = rawe_responder_watch(responder, to);
-    __atomic_fetch_add(&responder->sought, watch != NULL, __ATOMIC_RELAXED);
-    return watch;
-}
 
 static void take_answers(struct rawe_validation *one)
 {
@@ -468,15 +292,15 @@ static void take_answers(struct rawe_validation *one)
 }
 
 /**
- * Give up the processes that a search has not found: from now on, answers to them say so. Their
- * watches become the responders'.
+ * Give up the processes that a search has not found: from now on, answers to them say so. PINGs
+ * are answered in this thread, too, so a process is either told or, if it asked before, waited for.
  */
 static void give_up_absent(struct rawe_validation *one)
 {
     for (unsigned i = 0; i < one->search.count; i++) {
         struct rawe_watch *watch = one->lines[i].watch;
         if (watch != NULL && rawe_path_search_gives_up(&one->search, i)) {
-            __atomic_store_n(&watch->given_up, true, __ATOMIC_RELAXED);
+            rawe_watch_give_up(watch);
             one->lines[i].watch = NULL;
         }
     }
@@ -536,7 +360,7 @@ static struct rawe_validation *begin_search(struct rawe_responder *responder,
     for (unsigned i = 0; i < count; i++) {
         struct line *line = &one->lines[i];
         line->through = targets[i].through != NULL ? targets[i].through : responder;
-        line->watch = seek(line->through, &targets[i].to);
+        line->watch = rawe_watch_seek(&line->through->watches, &targets[i].to);
         one->indirect = one->indirect || line->through != responder;
     }
     one->path.mtu_bytes = mtu_bytes;
@@ -607,7 +431,8 @@ void rawe_validation_end(struct rawe_responder *responder, struct rawe_validatio
     *link = validation->next;
     pthread_mutex_unlock(&responder->lock);
     for (unsigned i = 0; i < validation->search.count; i++) {
-        unseek(validation->lines[i].through, validation->lines[i].watch);
+        struct line *line = &validation->lines[i];
+        rawe_watch_unseek(&line->through->watches, line->watch);
     }
     free(validation);
 }
@@ -696,6 +521,7 @@ int rawe_responder_start(struct rawe_responder **responder, struct rawe_port *wi
     r->port = config->ping_port;
     r->key = config->ping_key;
     r->named = address_number(config->address);
+    rawe_watch_table_init(&r->watches);
     (void)pthread_mutex_init(&r->lock, NULL);
     (void)pthread_cond_init(&r->search_over, NULL);
     r->answers = r->reads = FRAMES_BUCKET;
@@ -753,10 +579,7 @@ struct rawe_port *rawe_responder_stop(struct rawe_responder *responder)
     while (responder->searches != NULL) {
         rawe_validation_end(responder, responder->searches);
     }
-    for (uint32_t i = 0; i < responder->watches_used; i++) {
-        free(responder->watches[i]);
-    }
-    free(responder->watches);
+    rawe_watch_table_destroy(&responder->watches);
     pthread_cond_destroy(&responder->search_over);
     pthread_mutex_destroy(&responder->lock);
     free(responder);

@@ -14,15 +14,9 @@
 #include "../port/rawe_port.h"
 #include "../sys/rawe_service.h"
 #include "rawe_path.h"
+#include "rawe_watch.h"
 
 struct rawe_responder;
-
-/** Address of a responder. */
-struct rawe_ping_address {
-    uint8_t mac[RAWE_MAC_BYTES];
-    uint16_t port;
-    uint32_t key;
-};
 
 /** Where a path's PINGs are sent, and through which responder. */
 struct rawe_path_target {
@@ -112,23 +106,13 @@ bool rawe_validation_result(const struct rawe_validation *validation, struct raw
 /** Forget a validation, finished or not. NULL is allowed. */
 void rawe_validation_end(struct rawe_responder *responder, struct rawe_validation *validation);
 
-/** A peer's responder that may be sent PINGs. */
-struct rawe_watch;
-
-/**
- * Liveness watch. `watch` returns NULL when out of memory; `ping` sends one small PING. Without a
- * lock, `last_pong_ns` returns the time of the newest answer, `last_absent_ns` that of the newest
- * answer whose process was making no progress (CLOCK_MONOTONIC, 0: never).
- */
+/** Watch a peer's responder (rawe_watch.h). Returns NULL when out of memory. */
 struct rawe_watch *rawe_responder_watch(struct rawe_responder *responder,
                                         const struct rawe_ping_address *to);
 /** NULL is allowed. */
 void rawe_responder_unwatch(struct rawe_responder *responder, struct rawe_watch *watch);
+/** Send one small PING. */
 void rawe_responder_ping(struct rawe_responder *responder, struct rawe_watch *watch);
-uint64_t rawe_watch_last_pong_ns(const struct rawe_watch *watch);
-uint64_t rawe_watch_last_absent_ns(const struct rawe_watch *watch);
-/** Get the address that sent the newest answer, which may be new. False: no answer yet. */
-bool rawe_watch_answered_from(const struct rawe_watch *watch, uint8_t mac[RAWE_MAC_BYTES]);
 
 /** Take a snapshot of the counters; from any thread. */
 void rawe_responder_read_counters(const struct rawe_responder *responder,
