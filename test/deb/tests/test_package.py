@@ -87,6 +87,7 @@ def test_every_file_has_its_package(suite, built):
     tools = contents(built, "rawe-tools")
     for name in ("rawe-advise", "rawe-info", "rawe-ping", "rawe-setup", "rawe-top"):
         assert {f"/usr/bin/{name}", f"/usr/share/man/man1/{name}.1.gz"} <= tools
+    assert {f"/usr/share/rawe/rawetools/{name}.py" for name in ("hosts", "system")} <= tools
     assert "/usr/lib/x86_64-linux-gnu/wireshark/plugins/rawe.lua" in tools
 
 

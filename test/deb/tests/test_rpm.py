@@ -33,6 +33,8 @@ FILES = {
     "rawe-tools": {
         *(f"/usr/bin/{tool}" for tool in TOOLS),
         *(f"/usr/share/man/man1/{tool}.1" for tool in TOOLS),
+        *("/usr/share/rawe", "/usr/share/rawe/rawetools"),
+        *(f"/usr/share/rawe/rawetools/{name}.py" for name in ("hosts", "system")),
         *("/usr/lib64/wireshark", "/usr/lib64/wireshark/plugins"),
         "/usr/lib64/wireshark/plugins/rawe.lua",
     },

@@ -349,8 +349,8 @@ def test_a_file_system_without_capabilities(make_lab, place):
 def test_open_mpi_is_found_beside_it_without_path(make_lab, place):
     lab, here = make_lab(hosts=1), place / "bin"
     here.mkdir()
-    for name in ("rawe-setup", "rawe-advise"):
-        shutil.copy(PROGRAM.with_name(name), here)
+    shutil.copy(PROGRAM, here)
+    shutil.copytree(PROGRAM.with_name("rawetools"), here / "rawetools")
     for name in ("ompi_info", "rawe-info"):
         found = shutil.which(name, path=settings(place, Path(lab.build).resolve())["PATH"])
         (here / name).write_text(f'#!/bin/sh\nexec {found} "$@"\n', encoding="ascii")
@@ -534,7 +534,7 @@ def test_on_a_terminal_it_asks_once_for_all_hosts(cluster, answer, done):
 
 
 def test_interfaces_that_ping_each_other():
-    module = load_program("rawe-setup")
+    module = load_program("rawe-setup").hosts
     for ours, others, pairs in (
         ("a b", "a b", "aa bb"),
         ("a b", "b c", "bb ac"),
@@ -547,14 +547,14 @@ def test_interfaces_that_ping_each_other():
 
 
 def test_the_table_has_the_error_and_not_what_was_printed_last():
-    remote = load_program("rawe-setup").Remote("node1", 1)
+    remote = load_program("rawe-setup").hosts.Remote("node1", 1)
     remote.lines = ["rawe-setup: only root can do this", "To do:", "    rm /etc/rawe/helper.conf"]
     assert remote.judge(None) == ("failed", "rawe-setup: only root can do this")
 
 
-def test_a_host_that_goes_away_holds_nothing_up(tmp_path):
-    module = load_program("rawe-setup")
-    module.HOST_SECONDS = 1
+def test_a_host_that_goes_away_holds_nothing_up(tmp_path, monkeypatch):
+    module = load_program("rawe-setup").hosts
+    monkeypatch.setattr(module, "HOST_SECONDS", 1)
     shell = tmp_path / "shell"
     shell.write_text(
         "#!/bin/sh\necho listening on this host is logged\nexec sleep 1000\n", encoding="ascii"
