@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/rawe_wire.h"
+
 /* libFuzzer's interface, as its documentation gives it. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t len_bytes, size_t max_bytes, unsigned seed);
@@ -47,6 +49,15 @@ static inline uint64_t fuzz_take(struct fuzz_input *input, unsigned bytes)
         value |= (uint64_t)*input->at++ << (8 * i);
     }
     return value;
+}
+
+/**
+ * Frames in inputs have their version XORed with the wire version: 0 is the current one, whatever
+ * that is. So inputs need not be remade when the wire version changes.
+ */
+static inline void fuzz_set_version(uint8_t *version_type)
+{
+    *version_type ^= RAWE_WIRE_VERSION << 4;
 }
 
 /** A small random generator for mutators and for arbitrary bytes. */
@@ -83,6 +94,9 @@ static inline struct fuzz_step fuzz_take_step(struct fuzz_input *input)
     step.d = (uint32_t)fuzz_take(input, 4);
     return step;
 }
+
+/** Number of inputs whose frame was accepted; counted by target `decode`. */
+extern unsigned fuzz_accepted;
 
 /** Defined by targets that are linked with fuzz_records.c. */
 extern const unsigned fuzz_operations, fuzz_steps_max;

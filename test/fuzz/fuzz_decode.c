@@ -4,8 +4,8 @@
  * Fuzz target `decode`: each decoder of bytes from the wire, alone: headers, fragments, group
  * headers, batch headers, CONNECT, PING, checksums; and the responder's handling of a frame.
  *
- * Input: one byte with the kind of the others, then those. A batch header follows 2 bytes with the
- * length of its data.
+ * Input: one byte with the kind of the others (enum subject), then those. A batch header follows 2
+ * bytes with the length of its data. For versions see fuzz_set_version.
  */
 
 /* For handle_frame, which does all that the responder does with a frame. It must come first because
@@ -18,7 +18,13 @@
 #include "base/rawe_crc32c.h"
 #include "base/rawe_wire.h"
 
-enum subject { FRAME, FRAGMENTS, RESPONDER, BATCH, SUBJECTS };
+enum subject {
+    FRAME,     /**< without its Ethernet header */
+    FRAGMENTS, /**< or a control message of a group */
+    RESPONDER, /**< a frame with its Ethernet header */
+    BATCH,
+    SUBJECTS
+};
 
 #define PROBES 4u
 
@@ -145,6 +151,7 @@ static void check_group(const uint8_t *frame, size_t len_bytes)
     if (rawe_group_header_decode(&header, frame, len_bytes) != RAWE_DECODE_OK) {
         return;
     }
+    fuzz_accepted++;
     FUZZ_CHECK(len_bytes >= RAWE_GROUP_HEADER_BYTES + RAWE_CHECKSUM_BYTES &&
                    header.payload_bytes <=
                        len_bytes - RAWE_GROUP_HEADER_BYTES - RAWE_CHECKSUM_BYTES,
@@ -185,10 +192,10 @@ static void check_frame(const uint8_t *frame, size_t len_bytes)
     uint8_t bytes[RAWE_HEADER_BYTES];
     check_checksum(frame, len_bytes);
     check_group(frame, len_bytes);
-    check_control(frame, len_bytes);
     if (rawe_header_decode(&header, frame, len_bytes) != RAWE_DECODE_OK) {
         return;
     }
+    fuzz_accepted++;
     FUZZ_CHECK(len_bytes >= RAWE_HEADER_BYTES &&
                    header.payload_bytes <= len_bytes - RAWE_HEADER_BYTES,
                "the payload is longer than the frame");
@@ -321,6 +328,7 @@ static void check_group_batch(const uint8_t *head, size_t head_bytes, size_t dat
     if (rawe_group_batch_decode(&header, head, head_bytes, data_bytes) != RAWE_DECODE_OK) {
         return;
     }
+    fuzz_accepted++;
     const uint32_t segment_bytes = header.segment_bytes;
     FUZZ_CHECK(head_bytes >= RAWE_BATCH_HEADER_BYTES && segment_bytes != 0 && data_bytes != 0 &&
                    header.payload_bytes == data_bytes && data_bytes <= header.total_bytes &&
@@ -359,6 +367,7 @@ static void check_batch(const uint8_t *bytes, size_t len_bytes)
     struct rawe_batch batch;
     check_group_batch(head, head_bytes, data_bytes);
     if (rawe_batch_decode(&batch, head, head_bytes, data_bytes) == RAWE_DECODE_OK) {
+        fuzz_accepted++;
         FUZZ_CHECK(head_bytes >= RAWE_BATCH_HEADER_BYTES, "a batch header cut short was taken");
         FUZZ_CHECK(batch.header.payload_bytes == data_bytes, "data that is not there");
         if (batch.header.type == RAWE_FRAME_BULK) {
@@ -415,6 +424,7 @@ static void check_responder(const uint8_t *bytes, size_t len_bytes)
     counted += after.pongs_matched - before.pongs_matched;
     counted += after.pongs_unknown - before.pongs_unknown;
     FUZZ_CHECK(counted == 1, "the responder did not count the frame once");
+    fuzz_accepted += after.frames_invalid == before.frames_invalid;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
@@ -422,13 +432,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
     if (len_bytes == 0) {
         return 0;
     }
+    /* Offset of the version; fragments have none. */
+    static const size_t version_at[] = {
+        [FRAME] = 0,
+        [FRAGMENTS] = SIZE_MAX,
+        [RESPONDER] = RAWE_ETH_HEADER_BYTES,
+        [BATCH] = 2 + RAWE_BATCH_OFFSET_VERSION_TYPE,
+    };
+    const enum subject subject = data[0] % SUBJECTS;
     uint8_t *bytes = fuzz_copy(data + 1, len_bytes - 1);
-    switch (data[0] % SUBJECTS) {
+    if (version_at[subject] < len_bytes - 1) {
+        fuzz_set_version(bytes + version_at[subject]);
+    }
+    switch (subject) {
     case FRAME:
         check_frame(bytes, len_bytes - 1);
         break;
     case FRAGMENTS:
         check_fragments(bytes, len_bytes - 1);
+        check_control(bytes, len_bytes - 1);
         break;
     case BATCH:
         check_batch(bytes, len_bytes - 1);

@@ -60,10 +60,7 @@ static void mend_batch(uint8_t *data, uint64_t *random)
     size_t frames = 1 + fuzz_random(random) % RAWE_BATCH_FRAMES_MAX;
     size_t segment_bytes = (size_t)head[14] << 8 | head[15];
     write_number(head + 20, 4, 0xFE285257u);
-    head[24] = (uint8_t)(RAWE_WIRE_VERSION << 4 | (head[24] & 0x0F));
-    if (fuzz_random(random) % 2 != 0) {
-        head[24] = RAWE_WIRE_VERSION << 4 | RAWE_FRAME_BULK;
-    }
+    head[24] = fuzz_random(random) % 2 != 0 ? RAWE_FRAME_BULK : head[24] & 0x0F;
     if (fuzz_random(random) % 4 == 0 || segment_bytes == 0) {
         return;
     }
@@ -129,7 +126,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t len_bytes, size_t max_bytes
     }
     if (payload_at != 1 && fuzz_random(&random) % 8 != 0) {
         uint8_t *header = data + header_at;
-        header[0] = (uint8_t)(RAWE_WIRE_VERSION << 4 | (header[0] & 0x0F));
+        header[0] &= 0x0F;
         write_number(header + 20, 2, payload_bytes > UINT16_MAX ? UINT16_MAX : payload_bytes);
     }
     if (payload_bytes >= RAWE_FRAGMENT_MESSAGE_BYTES && fuzz_random(&random) % 2 == 0) {

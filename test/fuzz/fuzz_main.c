@@ -132,19 +132,23 @@ static void run_mutants(unsigned long count, unsigned seed, const char *keep)
 
 int main(int argc, char **argv)
 {
-    unsigned long mutants = 0;
+    unsigned long mutants = 0, accepted_min = 0;
     unsigned seed = 1;
     const char *keep = NULL;
     program = argv[0];
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--mutants") == 0 && i + 1 < argc) {
             mutants = strtoul(argv[++i], NULL, 0);
+        } else if (strcmp(argv[i], "--accepted") == 0 && i + 1 < argc) {
+            accepted_min = strtoul(argv[++i], NULL, 0);
         } else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
             seed = (unsigned)strtoul(argv[++i], NULL, 0);
         } else if (strcmp(argv[i], "--keep") == 0 && i + 1 < argc) {
             keep = argv[++i];
         } else if (argv[i][0] == '-') {
-            fprintf(stderr, "usage: %s [--mutants N] [--seed N] [--keep FILE] FILE|FOLDER...\n",
+            fprintf(stderr,
+                    "usage: %s [--accepted N] [--mutants N] [--seed N] [--keep FILE] "
+                    "FILE|FOLDER...\n",
                     program);
             return 2;
         } else {
@@ -157,6 +161,11 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < input_count; i++) {
         run(inputs[i].data, inputs[i].len_bytes);
+    }
+    if (fuzz_accepted < accepted_min) {
+        fprintf(stderr, "%s: only %u of %zu inputs were accepted: are they of an older format?\n",
+                program, fuzz_accepted, input_count);
+        return 1;
     }
     run_mutants(mutants, seed, keep);
     printf("%s: %zu inputs and %lu mutants of them ran through\n", program, input_count, mutants);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Guarded memory, and the end of a failed check.
+ * Guarded memory, the end of a failed check, and the number of accepted inputs.
  */
 #include "fuzz.h"
 
@@ -26,6 +26,8 @@
 /** On each side; a multiple of 8, the granularity of the sanitizer's shadow memory. */
 #define GUARD_BYTES 64u
 #define GUARD_BYTE 0xA5u
+
+unsigned fuzz_accepted;
 
 void fuzz_fail(const char *file, int line, const char *condition, const char *text)
 {

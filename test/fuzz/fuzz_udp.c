@@ -34,7 +34,7 @@ enum option {
     LACKS = 3, /**< mask: enum lacking */
     TO_RESPONDER = 4,
     FINALIZING = 8,
-    RAW = 16,              /**< the datagrams are sent as they are */
+    RAW = 16, /**< the datagrams are sent as they are; for their version, see fuzz_set_version */
     OTHER_CONNECTION = 32, /**< the connection id is not made right */
     IN_PEERS_NAME = 64,    /**< CONNECT and PROBE name the peer; PINGs have the sender's port */
     IPV6 = 128, /**< addresses are of IPv6; the attacker's, of 256, have the hash of the peer's */
@@ -284,7 +284,19 @@ static void make_identity(uint8_t *payload, size_t len_bytes, bool ping)
     }
 }
 
-/** Make what the attacker knows right in a datagram. */
+/** Set the versions of a datagram, and of the batch header in it: unless `raw`, the current one. */
+static void set_versions(uint8_t *bytes, size_t len_bytes, bool raw)
+{
+    const bool batch = (bytes[0] & 0xF) == 0xF && len_bytes >= RAWE_BATCH_HEADER_BYTES;
+    uint8_t *const versions[] = {bytes, bytes + RAWE_BATCH_OFFSET_VERSION_TYPE};
+
+    for (unsigned i = 0; i < (batch ? 2 : 1); i++) {
+        *versions[i] &= raw ? 0xFF : 0xF;
+        fuzz_set_version(versions[i]);
+    }
+}
+
+/** Make what the attacker knows right in a datagram of the current version. */
 static void make_right(uint8_t *bytes, size_t len_bytes, uint8_t options)
 {
     const uint32_t wrong = (options & LACKS) >= LACKS_KEY;
@@ -292,10 +304,7 @@ static void make_right(uint8_t *bytes, size_t len_bytes, uint8_t options)
     const uint8_t type = bytes[0] & 0xF;
     const bool ping = type == RAWE_FRAME_PING || type == RAWE_FRAME_PONG;
 
-    bytes[0] = (uint8_t)(RAWE_WIRE_VERSION << 4 | type);
     if (bytes[0] == RAWE_UDP_BATCH_MARKER && len_bytes >= RAWE_BATCH_HEADER_BYTES) {
-        uint8_t *version_type = bytes + RAWE_BATCH_OFFSET_VERSION_TYPE;
-        *version_type = (uint8_t)(RAWE_WIRE_VERSION << 4 | (*version_type & 0xF));
         rawe_put16(bytes + 2, (uint16_t)id);
         rawe_put32(bytes + 20, 0xFE285257u);
         rawe_put32(bytes + RAWE_BATCH_OFFSET_KEY, KEY ^ wrong);
@@ -381,9 +390,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
                                 (lacks == LACKS_ADDRESS || lacks == LACKS_KEY ? 0 : 2)),
                      data[2]);
     const bool unknown = world.received->unknown;
-    for (size_t at = 0; at < len_bytes && (options & RAW) == 0; at += segment_bytes) {
+    for (size_t at = 0; at < len_bytes; at += segment_bytes) {
         const size_t left_bytes = len_bytes - at;
-        make_right(bytes + at, left_bytes < segment_bytes ? left_bytes : segment_bytes, options);
+        const size_t datagram_bytes = left_bytes < segment_bytes ? left_bytes : segment_bytes;
+        set_versions(bytes + at, datagram_bytes, (options & RAW) != 0);
+        if ((options & RAW) == 0) {
+            make_right(bytes + at, datagram_bytes, options);
+        }
     }
     world.responder.answers = 64;
     world.responder.pings_waiting = 0; /* of an earlier input with more questions than that */
