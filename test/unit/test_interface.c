@@ -20,11 +20,19 @@ enum { LO, ETH0, ETH1, ETH2, BOND0, BR0, VETH7, IB0, COUNT };
 static struct rawe_interface host[COUNT];
 static char unknown[32];
 
+#define IPV4(index, ...)                                     \
+    {                                                        \
+        .interface_index = (index), .bytes = { __VA_ARGS__ } \
+    }
+
 static const struct rawe_interface_address addresses[] = {
-    {LO, false, {127, 0, 0, 1}},          {ETH0, false, {10, 1, 2, 3}},
-    {ETH0, true, {0xFE, 0x80, [15] = 5}}, {ETH1, false, {10, 1, 130, 3}},
-    {ETH2, false, {10, 9, 0, 1}},         {BR0, false, {192, 168, 7, 1}},
-    {IB0, false, {10, 1, 7, 7}},
+    IPV4(LO, 127, 0, 0, 1),
+    IPV4(ETH0, 10, 1, 2, 3),
+    {.interface_index = ETH0, .ipv6 = true, .bytes = {0xFE, 0x80, [15] = 5}},
+    IPV4(ETH1, 10, 1, 130, 3),
+    IPV4(ETH2, 10, 9, 0, 1),
+    IPV4(BR0, 192, 168, 7, 1),
+    IPV4(IB0, 10, 1, 7, 7),
 };
 
 static void add(unsigned index, const char *name, const char *kind, const char *slave_kind)
@@ -264,6 +272,34 @@ TEST(rawe_interface_ip__ipv6_stands_in_for_ipv4)
             assert_memory_equal(found.bytes, wanted.bytes, sizeof found.bytes);
         }
     }
+}
+
+TEST(rawe_interface_ip__passes_by_addresses_that_do_not_last)
+{
+    struct rawe_interface_address all[] = {address_of(3, "fd00::1"), address_of(3, "fd00::2")};
+    struct rawe_interface_address found;
+
+    all[0].passing = true;
+    assert_true(rawe_interface_ip_from(all, 2, 3, &found));
+    assert_memory_equal(found.bytes, all[1].bytes, sizeof found.bytes);
+    all[1].passing = true;
+    assert_false(rawe_interface_ip_from(all, 2, 3, &found));
+}
+
+TEST(rawe_interface_ip__of_the_real_host)
+{
+    struct rawe_interface *interfaces;
+    struct rawe_interface_address found;
+    unsigned count;
+
+    assert_int_equal(rawe_interface_list(&interfaces, &count), 0);
+    for (unsigned i = 0; i < count; i++) {
+        if (rawe_interface_ip(interfaces[i].index, &found)) {
+            assert_int_equal(found.interface_index, interfaces[i].index);
+            assert_true(!interfaces[i].loopback || found.ipv6 || found.bytes[0] == 127);
+        }
+    }
+    free(interfaces);
 }
 
 TEST(rawe_interface_select__exclude)

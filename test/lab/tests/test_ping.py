@@ -98,6 +98,22 @@ def test_udp_without_rights(make_lab, ping, spec, mtu, ipv6):
     assert listened == 0 and heard.count(f"asked by {ours}") == 1
 
 
+def test_udp_uses_no_ipv6_address_that_will_not_last(make_lab, ping):
+    """The temporary ones (RFC 8981) and the deprecated one would otherwise come first."""
+    lab = make_lab(hosts=1)
+    lab.use_ipv6()
+    lasting = "fd00:7f::ffff:ffff:ffff:ffff"
+    lab.run(0, ["sysctl", "-w", "net.ipv6.conf.eth0.use_tempaddr=2"], check=True)
+    for address, *words in [("fd00:7e::1", "preferred_lft", 0), (lasting, "mngtmpaddr")]:
+        argv = ["ip", "address", "add", f"{address}/64", "dev", "eth0", "nodad", *words]
+        lab.run(0, argv, check=True)
+    shown = lab.run(0, ["ip", "-6", "address", "show", "dev", "eth0"]).stdout
+    assert "temporary" in shown and "deprecated" in shown, shown
+    listener = Listener(lab, ping, 0, "--udp", "-i", "eth0")
+    assert f"rawe-ping --udp {lasting}" in listener.greeting
+    listener.end()
+
+
 def test_udp_without_an_answer_or_an_address(make_lab, ping):
     lab = make_lab(hosts=2)
     said, status = ask(lab, ping, "--udp", "-i", "eth0", "-w", 300, lab.nic(1).address)

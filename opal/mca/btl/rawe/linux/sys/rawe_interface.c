@@ -7,7 +7,6 @@
 #include "rawe_interface.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
 #include <limits.h>
 #include <linux/ethtool.h>
 #include <linux/if_packet.h>
@@ -15,7 +14,6 @@
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +37,14 @@
 /** IFF_LOWER_UP from linux/if.h, which conflicts with net/if.h. */
 #define FLAG_LOWER_UP (1u << 16)
 
+/** The answer to a dump request. */
 struct list {
-    struct rawe_interface *items;
+    uint16_t request; /**< RTM_GETLINK or RTM_GETADDR, which the items belong to */
+    union {
+        void *items;
+        struct rawe_interface *interfaces;
+        struct rawe_interface_address *addresses;
+    };
     unsigned count;
 };
 
@@ -140,16 +144,53 @@ static bool read_message(struct rawe_interface *interface, const struct nlmsghdr
     return true;
 }
 
-/** Add the interface that a message describes. Returns 0, or -1 and errno. */
-static int add_interface(struct list *list, const struct nlmsghdr *message)
+/** Flags of IPv6 addresses that may vanish, or do not work (yet). */
+#define PASSING_FLAGS \
+    ((unsigned)IFA_F_TEMPORARY | IFA_F_DEPRECATED | IFA_F_TENTATIVE | IFA_F_DADFAILED)
+
+/** Read an rtnetlink message about an address. Returns false for other messages. */
+static bool read_address(struct rawe_interface_address *address, const struct nlmsghdr *message)
 {
-    struct rawe_interface *items = realloc(list->items, (list->count + 1) * sizeof items[0]);
+    const struct ifaddrmsg *info = NLMSG_DATA(message);
+
+    memset(address, 0, sizeof *address);
+    if (message->nlmsg_type != RTM_NEWADDR || message->nlmsg_len < NLMSG_LENGTH(sizeof *info) ||
+        (info->ifa_family != AF_INET && info->ifa_family != AF_INET6)) {
+        return false;
+    }
+    const size_t len_bytes = info->ifa_family == AF_INET ? 4 : 16;
+    const struct rtattr *found = NULL;
+    int left = (int)IFA_PAYLOAD(message);
+
+    for (const struct rtattr *a = IFA_RTA(info); RTA_OK(a, left); a = next_attribute(a, &left)) {
+        if (a->rta_type == IFA_LOCAL || (a->rta_type == IFA_ADDRESS && found == NULL)) {
+            found = a; /* with a peer, IFA_ADDRESS is the peer's, and IFA_LOCAL ours */
+        }
+    }
+    if (found == NULL || RTA_PAYLOAD(found) < len_bytes) {
+        return false;
+    }
+    memcpy(address->bytes, RTA_DATA(found), len_bytes);
+    address->interface_index = (int)info->ifa_index;
+    address->ipv6 = info->ifa_family == AF_INET6;
+    /* IPv4 has other flags with the same numbers. */
+    address->passing = address->ipv6 && (info->ifa_flags & PASSING_FLAGS) != 0;
+    return true;
+}
+
+/** Add the interface or address that a message describes. Returns 0, or -1 and errno. */
+static int add_item(struct list *list, const struct nlmsghdr *message)
+{
+    const bool links = list->request == RTM_GETLINK;
+    void *items = realloc(list->items, (list->count + 1) * (links ? sizeof list->interfaces[0]
+                                                                  : sizeof list->addresses[0]));
 
     if (items == NULL) {
         return -1;
     }
     list->items = items;
-    list->count += read_message(&items[list->count], message);
+    list->count += links ? read_message(&list->interfaces[list->count], message)
+                         : read_address(&list->addresses[list->count], message);
     return 0;
 }
 
@@ -182,21 +223,21 @@ static int read_dump(int fd, struct list *list, char *answer)
                 errno = failure->error != 0 ? -failure->error : EPROTO;
                 return -1;
             }
-            if (add_interface(list, m) != 0) {
+            if (add_item(list, m) != 0) {
                 return -1;
             }
         }
     }
 }
 
-static int dump_links(int fd, struct list *list)
+static int request_dump(int fd, struct list *list)
 {
     struct {
         struct nlmsghdr header;
         struct ifinfomsg info;
     } request = {
         .header = {.nlmsg_len = sizeof request,
-                   .nlmsg_type = RTM_GETLINK,
+                   .nlmsg_type = list->request,
                    .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
         .info = {.ifi_family = AF_UNSPEC},
     };
@@ -274,16 +315,19 @@ static void complete_interfaces(struct rawe_interface *interfaces, unsigned coun
     }
 }
 
-/** List all interfaces by rtnetlink. Returns 0 and a malloc'ed array, or -1 and errno. */
-static int list_links(struct list *list)
+/**
+ * List all interfaces or addresses of this network namespace by rtnetlink, in the kernel's order.
+ * Returns 0 and a malloc'ed array, or -1 and errno.
+ */
+static int list_all(struct list *list, uint16_t request)
 {
     const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 
-    *list = (struct list){0};
+    *list = (struct list){.request = request};
     if (fd < 0) {
         return -1;
     }
-    const int result = dump_links(fd, list);
+    const int result = request_dump(fd, list);
     const int code = errno;
     close(fd);
     if (result != 0) {
@@ -299,16 +343,16 @@ int rawe_interface_list(struct rawe_interface **interfaces, unsigned *count)
 
     *interfaces = NULL;
     *count = 0;
-    if (list_links(&list) != 0) {
+    if (list_all(&list, RTM_GETLINK) != 0) {
         return -1;
     }
-    complete_interfaces(list.items, list.count);
-    *interfaces = list.items;
+    complete_interfaces(list.interfaces, list.count);
+    *interfaces = list.interfaces;
     *count = list.count;
     return 0;
 }
 
-/** Return true if the list may name addresses, which take the kernel's rtnl_lock twice to list. */
+/** Return true if the list may name addresses, which take the kernel's rtnl_lock to list. */
 static bool may_name_address(const char *list)
 {
     return list != NULL && strpbrk(list, ".:") != NULL;
@@ -317,37 +361,11 @@ static bool may_name_address(const char *list)
 /** List all addresses of this network namespace; NULL: none are known. */
 static struct rawe_interface_address *list_addresses(unsigned *address_count)
 {
-    struct ifaddrs *all = NULL;
-    unsigned room = 0;
+    struct list list;
+    const bool listed = list_all(&list, RTM_GETADDR) == 0;
 
-    *address_count = 0;
-    if (getifaddrs(&all) != 0) {
-        return NULL;
-    }
-    for (const struct ifaddrs *a = all; a != NULL; a = a->ifa_next) {
-        room++;
-    }
-    struct rawe_interface_address *out = calloc(room + 1, sizeof *out);
-    for (const struct ifaddrs *a = all; a != NULL && out != NULL; a = a->ifa_next) {
-        struct rawe_interface_address *address = &out[*address_count];
-        const int family = a->ifa_addr != NULL ? a->ifa_addr->sa_family : AF_UNSPEC;
-        const struct sockaddr_in *in = (const void *)a->ifa_addr;
-        const struct sockaddr_in6 *in6 = (const void *)a->ifa_addr;
-
-        if (family == AF_INET) {
-            memcpy(address->bytes, &in->sin_addr, 4);
-        } else if (family == AF_INET6) {
-            memcpy(address->bytes, &in6->sin6_addr, 16);
-        } else {
-            continue;
-        }
-        /* This includes old-style aliases: "eth0:1" belongs to eth0. */
-        address->interface_index = (int)if_nametoindex(a->ifa_name);
-        address->ipv6 = family == AF_INET6;
-        (*address_count)++;
-    }
-    freeifaddrs(all);
-    return out;
+    *address_count = listed ? list.count : 0;
+    return listed ? list.addresses : NULL;
 }
 
 unsigned rawe_interface_select(struct rawe_interface *interfaces, unsigned count,
@@ -440,14 +458,14 @@ static void report_all(struct rawe_carrier *carrier)
 {
     struct list list;
 
-    if (list_links(&list) != 0) {
+    if (list_all(&list, RTM_GETLINK) != 0) {
         carrier->again = true; /* e.g. no descriptor was free: `changed` may need one, too */
         return;
     }
     for (unsigned i = 0; i < list.count; i++) {
-        report_carrier(carrier, &list.items[i]);
+        report_carrier(carrier, &list.interfaces[i]);
     }
-    free(list.items);
+    free(list.interfaces);
 }
 
 /** rawe_service_source.serve */

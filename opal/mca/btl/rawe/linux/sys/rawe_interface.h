@@ -45,6 +45,7 @@ struct rawe_interface_address {
     int interface_index;
     bool ipv6;
     uint8_t bytes[16]; /**< in network order; IPv4: the first 4 bytes */
+    bool passing;      /**< IPv6: temporary (RFC 8981), deprecated, tentative or a duplicate */
 };
 
 /** A MAC or IP address as text for messages; valid within the calling statement. */
@@ -106,7 +107,7 @@ unsigned rawe_interface_select_from(struct rawe_interface *interfaces, unsigned 
 
 /**
  * Get an interface's first IPv4 address. Without one, its lowest global or unique-local IPv6
- * address. Returns false if it has none of these.
+ * address that is not `passing`. Returns false if it has none of these.
  */
 bool rawe_interface_ip(int index, struct rawe_interface_address *address);
 

@@ -300,10 +300,12 @@ const char *rawe_interface_refusal(const struct rawe_interface *interface)
     return interface->excluded_why != NULL ? interface->excluded_why : "not chosen";
 }
 
-/** Return true for a global (2000::/3) or unique-local (fc00::/7) IPv6 address. */
-static bool is_routed(const struct rawe_interface_address *address)
+/** Return true for a global (2000::/3) or unique-local (fc00::/7) IPv6 address that lasts. */
+static bool is_usable_ipv6(const struct rawe_interface_address *address)
 {
-    return (address->bytes[0] & 0xE0) == 0x20 || (address->bytes[0] & 0xFE) == 0xFC;
+    const bool routed = (address->bytes[0] & 0xE0) == 0x20 || (address->bytes[0] & 0xFE) == 0xFC;
+
+    return routed && !address->passing;
 }
 
 bool rawe_interface_ip_from(const struct rawe_interface_address *all, unsigned count, int index,
@@ -313,7 +315,7 @@ bool rawe_interface_ip_from(const struct rawe_interface_address *all, unsigned c
 
     for (unsigned i = 0; i < count; i++) {
         const struct rawe_interface_address *one = &all[i];
-        if (one->interface_index != index || (one->ipv6 && !is_routed(one))) {
+        if (one->interface_index != index || (one->ipv6 && !is_usable_ipv6(one))) {
             continue;
         }
         /* The kernel's order of IPv6 addresses depends on when they were set. */
