@@ -11,6 +11,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from . import system
 
@@ -22,6 +23,11 @@ PARALLEL = 8  # remote shells at a time; by default sshd refuses some of more th
 HOST_SECONDS = 300  # limit for each host
 PING_SECONDS = 60
 JOB_SECONDS = 60
+PAIRS_HOSTS = 8  # with more hosts, not each pair is tried over UDP
+UDP_REMEDY = (
+    "let UDP ports 32768 to 60767 pass in the firewalls of both hosts and between them, and have "
+    "no addresses translated (NAT)"
+)
 PING_KEY = 0x72617765  # the first pair's; each has its own, so that only its listener answers
 # Programs that measure half a round trip of 8 bytes, and where they print it, in microseconds.
 PING_PONGS = {
@@ -46,11 +52,13 @@ class Remote:
     status: int = None
     lines: list = field(default_factory=list)  # of its output
     trouble: list = field(default_factory=list)  # what to do about pings that failed
+    listening: threading.Lock = field(default_factory=threading.Lock)  # one UDP port for all
 
-    def interfaces(self):
-        """Return {name: MAC address} of the interfaces it would use for raw frames."""
-        pattern = r"^\[ok\] +interface (\S+): raw frames.* ([0-9a-f:]{17})$"
-        return dict(re.findall(pattern, "\n".join(self.lines), re.MULTILINE))
+    def interfaces(self, udp):
+        """Return the names of the interfaces it would use for raw frames, or for UDP."""
+        kind = "(?:raw frames, and )?UDP" if udp else "raw frames"
+        pattern = rf"^\[ok\] +interface (\S+): {kind}\b"
+        return re.findall(pattern, "\n".join(self.lines), re.MULTILINE)
 
     def unchanged(self):
         """Return True if it only showed what it would change."""
@@ -145,6 +153,7 @@ def in_parallel(function, items):
 def ask(options, key, asker, interface, address):
     """Return the status and output of a rawe-ping from an interface of a host to an address."""
     words = ["rawe-ping", "-i", interface, "-k", f"{key:x}", "-c", "5", "-w", "2000", address]
+    words += ["--udp"] if options.rights == "none" else []
     argv = remote_shell(options, asker.name, f"exec {shlex.join(words)}")
     try:
         done = subprocess.run(
@@ -156,30 +165,35 @@ def ask(options, key, asker, interface, address):
 
 
 def ping(options, key, asker, interface, answerer, other):
-    """Let one host's interface ask another's, and print the result. Return True if all passes."""
+    """Let one host's interface ask another's, and print the result. Return it if it is bad."""
+    udp = options.rights == "none"
     listen = shlex.join(["-i", other, "-k", f"{key:x}", "-s", str(PING_SECONDS)])
+    listen += " --udp" if udp else ""
     # A remote shell passes no signals on, but the end of its input, which ends the listener.
     watch = "exec 3<&0; { cat <&3; kill $$; } > /dev/null 2>&1 &"
     argv = remote_shell(options, answerer.name, f"{watch} exec rawe-ping --listen {listen}")
     name = f"{asker.name} {interface} to {answerer.name} {other}"
     status, said = 2, ""
-    with started(argv, subprocess.PIPE) as listener:
+    with answerer.listening, started(argv, subprocess.PIPE) as listener:
         for line in listener.stdout:
             if line.startswith(f"listening on {other},"):  # ssh may show a banner
-                status, said = ask(options, key, asker, interface, answerer.interfaces()[other])
+                status, said = ask(options, key, asker, interface, line.split()[-1])
                 break
             said += line  # why it cannot listen
         listener.stdin.close()
-        listener.stdout.read()
+        rest = listener.stdout.read()
     if listener.returncode < 0:
         said += f"{answerer.name}: no end within {HOST_SECONDS} s"
     if status == 0:
         mtu = re.search(r"MTU (\d+) passes", said).group(1)
         median = re.search(r"small frames.* median ([\d.]+)", said).group(1)
-        say(name, f"raw frames pass, MTU {mtu}, round trip {median} us")
-        return True
+        kind = "UDP passes" if udp else "raw frames pass"
+        say(name, f"{kind}, MTU {mtu}, round trip {median} us")
+        return ""
+    said += rest if "(NAT)" in rest else ""
+    said = said or f"{answerer.name} does not listen"
     say(name, said)
-    return False
+    return said
 
 
 def partners(ours, others):
@@ -190,29 +204,37 @@ def partners(ours, others):
 
 
 def ping_all(options, remotes):
-    """Let the first host and each of the others ping each other; note what fails."""
-    able = [remote for remote in remotes if remote.interfaces()]
-    if len(able) < 2:
-        return
-    first = able[0]
+    """Let hosts ping each other; note what fails.
+
+    What reaches one host of a segment reaches all: for raw frames the first host and each of the
+    others ask each other. Over UDP all pairs do, unless there are many hosts.
+    """
+    udp = options.rights == "none"
+    able = [remote for remote in remotes if remote.interfaces(udp)]
+    every = udp and len(able) <= PAIRS_HOSTS
     pairs = [
-        (remote, ours, other)
-        for remote in able[1:]
-        for ours, other in partners(first.interfaces(), remote.interfaces())
+        (one, ours, remote, other)
+        for one, remote in combinations(able, 2)
+        if every or one is able[0]
+        for ours, other in partners(one.interfaces(udp), remote.interfaces(udp))
     ]
 
     def both_ways(numbered):
-        number, (remote, ours, other) = numbered
+        number, (one, ours, remote, other) = numbered
         key = PING_KEY + number
         # Each needs frames in both directions, so a second failure would add nothing.
-        if not (
-            ping(options, key, first, ours, remote, other)
-            and ping(options, key, remote, other, first, ours)
-        ):
-            what = f"see above what to check between {first.name} {ours} and {remote.name} {other}"
+        said = ping(options, key, one, ours, remote, other)
+        said = said or ping(options, key, remote, other, one, ours)
+        ends = f"between {one.name} {ours} and {remote.name} {other}"
+        if udp and "NO ANSWER" in said:
+            remote.trouble += [f"UDP does not cross {ends}", UDP_REMEDY]
+        elif said:
+            what = f"see above what to check {ends}"
             remote.trouble.append(f"{what}, or exclude these (OMPI_MCA_btl_rawe_if_exclude)")
 
     in_parallel(both_ways, enumerate(pairs))
+    for remote in remotes:  # the remedy for all its pairs comes last
+        remote.trouble.sort(key=lambda text: text == UDP_REMEDY)
 
 
 def measure(options, hosts, program, btl):
@@ -273,7 +295,7 @@ def run_on_all(options):
         if input(f"Do this on {len(shown)} hosts? [y/N] ").lower() in ("y", "yes"):
             in_parallel(lambda one: run_there(options, one, "--yes"), shown)
     done = not any(remote.unchanged() for remote in remotes)
-    if done and not options.undo and options.rights != "none":
+    if done and not options.undo:
         ping_all(options, remotes)
     rows = [(remote.name, *remote.judge(options)) for remote in remotes]
     print()

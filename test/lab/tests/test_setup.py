@@ -3,6 +3,7 @@
 
 import argparse
 import grp
+import itertools
 import os
 import pty
 import re
@@ -15,6 +16,7 @@ from conftest import (
     ETHERTYPE,
     HANG_SECONDS,
     KIND,
+    MASQUERADE,
     NOBODY,
     ROOT,
     STATS,
@@ -457,7 +459,11 @@ exec "$RAWE_LAB_DIR/enter-host" "rawe-$host" "$host" "$RAWE_LAB_DIR/hosts" \\
 def make_cluster(make_lab, place, tmp_path):
     """A function that returns the front and a number of bare hosts."""
     (tmp_path / "roots").mkdir()
-    return lambda hosts: Cluster(make_lab(hosts=hosts + 1), place, tmp_path / "roots")
+
+    def make(hosts, **options):
+        return Cluster(make_lab(hosts=hosts + 1, **options), place, tmp_path / "roots")
+
+    return make
 
 
 @pytest.fixture
@@ -560,9 +566,10 @@ def test_a_host_that_goes_away_holds_nothing_up(tmp_path, monkeypatch):
         "#!/bin/sh\necho listening on this host is logged\nexec sleep 1000\n", encoding="ascii"
     )
     shell.chmod(0o755)
-    options = argparse.Namespace(rsh=str(shell))
+    options = argparse.Namespace(rsh=str(shell), rights=None)
     hosts = (module.Remote("one"), module.Remote("two"))
-    assert not module.ping(options, 1, hosts[0], "eth0", hosts[1], "eth0")
+    said = module.ping(options, 1, hosts[0], "eth0", hosts[1], "eth0")
+    assert "no end within 1 s" in said
 
 
 def test_a_host_file_names_users(cluster, build):
@@ -582,8 +589,43 @@ def test_a_host_file_that_is_wrong(cluster, text, said):
     assert said in cluster.run(status=1)
 
 
+def udp_pairs(text):
+    """Return the ordered pairs of hosts between which UDP passes, as the output says."""
+    return set(re.findall(r"^(\S+) eth0 to (\S+) eth0: UDP passes, MTU 1500, ", text, re.MULTILINE))
+
+
 def test_hosts_need_no_right_for_udp(cluster):
     text = cluster.run("--rights", "none")
     assert text.count("UDP needs no rights") == len(cluster.names)
     assert cluster.table(text) == dict.fromkeys(cluster.names, "ok")
     assert "raw frames pass" not in text
+    assert udp_pairs(text) == set(itertools.permutations(cluster.names, 2))
+
+
+def test_a_firewall_between_two_hosts_is_in_the_table(cluster):
+    first, second, third = cluster.names
+    rule = f"ip saddr {cluster.lab.nic(third).address} udp dport 32768-60767 drop"
+    chain = f"type filter hook input priority 0\n{rule}\n"
+    rules = f"table ip firewall {{\nchain incoming {{\n{chain}}}\n}}\n"
+    cluster.lab.run(second, ["nft", rules], check=True)
+    text = cluster.run("--rights", "none", status=1)
+    assert cluster.table(text) == {
+        first: "ok",
+        second: "ok",
+        third: f"failed  UDP does not cross between {second} eth0 and {third} eth0; let UDP ports "
+        "32768 to 60767 pass in the firewalls of both hosts and between them, and have no "
+        "addresses translated (NAT)",
+    }
+    assert {(first, second), (first, third)} <= udp_pairs(text)
+
+
+def test_translated_addresses_are_in_the_table(make_cluster):
+    cluster = make_cluster(3, topology="routed")
+    first, second, third = cluster.names
+    cluster.lab.at_switch("nft", MASQUERADE)
+    text = cluster.run("--rights", "none", status=1)
+    table = cluster.table(text)
+    # A bridge may pass datagrams between the first and the third through the rules, too.
+    for one, other in ((first, second), (second, third)):
+        assert f"UDP does not cross between {one} eth0 and {other} eth0" in table[other], text
+    assert table[first] == "ok" and "it was translated (NAT)" in text
