@@ -274,6 +274,7 @@ def test_without_the_helper_the_message_names_the_three_remedies(system, lab, us
 
 def test_purge_leaves_nothing(system):
     assert system.state() != system.before
+    system.chroot.must(["sh", "-c", f"mkdir -p {os.path.dirname(CONF)} && touch {CONF}.before"])
     system.chroot.must(["apt-get", "purge", "--yes", "openmpi-rawe", "rawe-tools"])
     after = system.state()
     left = {path: what for path, what in after.items() if system.before.get(path) != what}

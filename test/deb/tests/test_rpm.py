@@ -16,6 +16,7 @@ pytestmark = pytest.mark.rpm
 RPM = ("rpm", "--force-debian")  # without the option, Debian's rpm refuses
 HELPER = "/usr/libexec/rawe/rawe-socket-helper"
 LIST = "/etc/rawe/helper.conf"
+RECORD = f"{LIST}.before"  # what was there before rawe-setup
 COMPONENTS = "/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi3"
 BUILD = ("build-essential", "libopenmpi-dev", "libcmocka-dev", "pkg-config", "rpm")
 TOOLS = ("rawe-advise", "rawe-info", "rawe-ping", "rawe-setup", "rawe-top")
@@ -26,7 +27,7 @@ FILES = {
         f"{COMPONENTS}/mca_btl_rawe.so",
         f"{COMPONENTS}/mca_coll_rawe.so",
         HELPER,
-        LIST,
+        *(LIST, RECORD),
         *("/etc/rawe", "/usr/libexec/rawe"),
         "/usr/share/man/man8/rawe-socket-helper.8",
     },
@@ -138,10 +139,37 @@ def test_the_helper_is_for_its_group_which_is_empty(system):
     check()
 
 
+# Runs a command beside an interface that rawe would use.
+BESIDE_NIC = (
+    *("unshare", "--net", "sh", "-euc"),
+    "ip link add nic0 type veth peer nic1; ip link set nic0 up; ip link set nic1 up; "
+    'export OMPI_MCA_btl_rawe_if_include=nic0; exec "$@"',
+    "sh",
+)
+
+
+def set_up(system):
+    """Set the helper up, and return the access list."""
+    system.chroot.must([*BESIDE_NIC, "rawe-setup", "--rights", "helper", "--yes"])
+    return system.chroot.must(["cat", LIST])
+
+
 def test_removal_leaves_the_group_and_the_access_list(system):
-    assert len(system.differences()) > len(FILES["openmpi-rawe"])
-    system.chroot.must(["sh", "-c", f"echo 'interface lo' > {LIST}"])
-    system.rpm("--erase", *FILES)
+    """The record of rawe-setup goes, unless it has a list that the administrator had written."""
     # The last directory belongs to a package of distributions that use RPM.
     expected = {"/etc/rawe", LIST, "getent group", "/usr/share/licenses"}
+    assert len(system.differences()) > len(FILES["openmpi-rawe"])
+    system.chroot.must(["rm", "-f", LIST])
+    assert set_up(system) == "group rawe\ninterface lo nic0\n"
+    assert RECORD in system.differences()
+    assert system.rpm("--verify", "--nodeps", *FILES) == ""
+    assert system.rpm("--upgrade", "--nodeps", "--force", *system.files) == ""
+    assert RECORD in system.differences()
+    assert system.rpm("--erase", *FILES) == ""
     assert system.differences() == expected
+
+    system.rpm("--install", "--nodeps", *system.files)
+    system.chroot.must(["sh", "-c", f"echo 'interface lo' > {LIST}"])
+    assert set_up(system) == "interface lo\ngroup rawe\ninterface nic0\n"
+    assert system.rpm("--erase", *FILES) == f"warning: {RECORD} saved as {RECORD}.rpmsave\n"
+    assert system.differences() == {*expected, f"{RECORD}.rpmsave"}
