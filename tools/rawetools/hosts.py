@@ -35,6 +35,8 @@ PING_PONGS = {
     "rawe-imb": (("PingPong", "-msglog", "3:3"), r"^ +8 +\d+ +([\d.]+)"),
     "osu_latency": (("-m", "8:8"), r"^8 +([\d.]+)"),
 }
+LOCAL = "localhost"
+LOCAL_USE = "used between ranks of this host"  # in rawe-info's output
 # Popen's options to read all output of a program.
 OUTPUT = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
 NOTHING_CHANGED = "Nothing has been changed"  # rawe-setup prints it if it only shows
@@ -131,7 +133,7 @@ def started(argv, stdin):
 
 def run_there(options, remote, *words):
     """Run rawe-setup on a host, showing its output."""
-    words = ["--group", options.group, *words]
+    words = ["--no-ping-pong", "--group", options.group, *words]
     words += ["--rights", options.rights] if options.rights else []
     words += ["--undo"] if options.undo else []
     words += ["--dry-run"] if options.dry_run else []
@@ -241,10 +243,13 @@ def measure(options, hosts, program, btl):
     """Return the time that a ping-pong over a BTL takes, or why there is none."""
     words, pattern = PING_PONGS[program]
     argv = ["mpirun", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
-    # The host file names the users, which --host may not.
-    names = [host.rpartition("@")[2] for host in hosts]
-    argv += ["--hostfile", str(options.hosts), "--host", ",".join(names), "-np", "2"]
-    argv += ["--map-by", "node", "--mca", "btl", f"{btl},self"]
+    if options.hosts:
+        # The host file names the users, which --host may not.
+        names = [host.rpartition("@")[2] for host in hosts]
+        argv += ["--hostfile", str(options.hosts), "--host", ",".join(names), "--map-by", "node"]
+    else:
+        argv += ["--host", f"{LOCAL}:2"]
+    argv += ["-np", "2", "--mca", "btl", f"{btl},self"]
     argv += ["--mca", "btl_rawe_kind", "udp"] if options.rights == "none" else []
     agents = ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent")
     variables = {name: options.rsh for name in agents if options.rsh != RSH}
@@ -268,14 +273,18 @@ def measure(options, hosts, program, btl):
 
 
 def ping_pong(options, hosts):
-    """Print the times of a ping-pong between two hosts. Return False if rawe's failed."""
+    """Print the times of a ping-pong between two hosts, or ranks of this one, unless it is not
+    wanted. Return False if rawe's failed."""
+    if options.no_ping_pong:
+        return True
     program = next((name for name in PING_PONGS if shutil.which(name)), None)
     if program is None or shutil.which("mpirun") is None:
         print(f"No ping-pong: mpirun, or {' or '.join(PING_PONGS)}, is not on PATH.")
         return True
     times = [(btl, measure(options, hosts, program, btl)) for btl in ("tcp", "rawe")]
     shown = ", ".join(f"{btl} {time}" for btl, time in times)
-    print(f"Half a round trip of 8 bytes between {' and '.join(hosts)}, by {program}: {shown}")
+    where = f"between {' and '.join(hosts)}" if options.hosts else "between two ranks of this host"
+    print(f"Half a round trip of 8 bytes {where}, by {program}: {shown}")
     return times[1][1].endswith("us")
 
 

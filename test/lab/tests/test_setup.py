@@ -39,6 +39,7 @@ from rawelab import launch
 PROGRAM = ROOT / "tools/rawe-setup"
 GROUP = grp.getgrgid(NOBODY).gr_name
 HELPER = ("--rights", "helper", "--group", GROUP)
+LOOPBACK = "OMPI_MCA_btl_rawe_loopback"
 OLD_LIST = b"# caf\xe9\nuser 4711\ninterface wlan0\n"
 
 
@@ -110,6 +111,23 @@ def test_what_it_checks(make_lab, place):
     assert "UDP needs no rights" in run(lab, place, "--rights", "none", status=1)
     run(lab, place, "--rights", "all", status=2)
     run(lab, place, "--rights", "none", "--undo", status=2)
+
+
+def test_it_ends_with_a_ping_pong_within_the_host(make_lab, place, build, tmp_path):
+    lab = make_lab(hosts=1)
+    path = f"{build / 'bench/imb-runs'}:{settings(place, build)['PATH']}"
+    shown = "^Half a round trip of 8 bytes between two ranks of this host, by rawe-imb: "
+    times = rf"{shown}tcp [\d.]+ us, rawe [\d.]+ us$"
+    for options, status in (((), 1), (("--rights", "none"), 0), ((*HELPER, "--yes"), 0)):
+        text = run(lab, place, *options, status=status, PATH=path)
+        assert re.search(times, text, re.MULTILINE), text
+        for words, others in ((("--no-ping-pong",), {}), ((), {LOOPBACK: 0})):
+            text = run(lab, place, *options, *words, status=status, PATH=path, **others)
+            assert "Half a round trip" not in text
+    (tmp_path / "rawe-imb").write_text("#!/bin/sh\nexit 1\n", encoding="ascii")
+    (tmp_path / "rawe-imb").chmod(0o755)
+    text = run(lab, place, status=1, PATH=f"{tmp_path}:{path}")
+    assert re.search(f"{shown}.*, rawe failed, see above$", text, re.MULTILINE), text
 
 
 def failures(text):
