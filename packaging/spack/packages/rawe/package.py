@@ -15,7 +15,7 @@ except ImportError:  # before 1.0: it is in spack.package
 
 
 class Rawe(AutotoolsPackage):
-    """MPI between hosts in raw Ethernet frames, without IP and TCP: a BTL component of Open MPI,
+    """MPI between hosts in raw Ethernet frames or UDP datagrams: a BTL component of Open MPI,
     and tools that check a network for it."""
 
     git = Path(__file__).resolve().parents[4].as_uri()
