@@ -141,6 +141,15 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(const mca_btl_rawe_module_t 
                : NULL;
 }
 
+static mca_btl_base_endpoint_t *named; /**< Open MPI has its messages, and does not know its path */
+
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_named(const mca_btl_rawe_module_t *of,
+                                                     opal_process_name_t name)
+{
+    assert_ptr_equal(of, &module);
+    return named;
+}
+
 static unsigned followed;
 static uint8_t followed_to[RAWE_MAC_BYTES];
 static const mca_btl_base_endpoint_t *follower;
@@ -273,6 +282,7 @@ static void set_up(void)
     searches = searched_for = opened = opened_address = 0;
     introduced = passed_bytes = limit_bytes = 0;
     is_inside = false;
+    named = NULL;
     memset(&endpoint, 0, sizeof(endpoint));
     rawe_route_init(&endpoint.peer.route);
     endpoint.peer.owner = &endpoint;
@@ -353,6 +363,20 @@ TEST(mca_btl_rawe_add_procs__passes_over_the_other_version_of_ip)
     theirs.addresses[0].udp = MCA_BTL_RAWE_UDP_IPV6;
     add();
     assert_int_equal(searches, 0);
+}
+
+/** ob1 ends the job if it answers a long message over a module that it does not know by then. */
+TEST(mca_btl_rawe_add_procs__introduces_a_sender_whose_path_the_search_misses)
+{
+    named = &endpoint;
+    assert_ptr_equal(introduce(), &endpoint);
+    assert_int_equal(searches, 1);
+    assert_int_equal(introduced, 1);
+    assert_int_equal(fake_ompi.shown, 0);
+    theirs.count = 0; /* nor does it matter why there is no search */
+    assert_ptr_equal(introduce(), &endpoint);
+    assert_int_equal(searches, 1);
+    assert_int_equal(introduced, 2);
 }
 
 /** A silent host is waited for once, not once per process. */

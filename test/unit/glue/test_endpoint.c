@@ -303,6 +303,36 @@ TEST(mca_btl_rawe_deliver__names_a_module_that_open_mpi_knows_for_the_sender)
     assert_ptr_equal(fake_ompi.received_on, &modules[1].super);
 }
 
+static mca_btl_base_endpoint_t *named_on(unsigned index)
+{
+    return mca_btl_rawe_endpoint_named(&modules[index], proc->proc_name);
+}
+
+/** ob1 may answer an unexpected message after it has introduced the sender, over what was named. */
+TEST(mca_btl_rawe_deliver__keeps_in_mind_which_module_it_named_for_an_unknown_sender)
+{
+    mca_btl_base_endpoint_t *endpoint = endpoint_on(1);
+    assert_null(named_on(1));
+    deliver_from(endpoint);
+    assert_ptr_equal(named_on(1), endpoint);
+    assert_null(named_on(0));
+    introduce_on(1);
+    assert_null(named_on(1));
+    mca_btl_rawe_endpoint_withdraw(endpoint);
+    assert_null(named_on(1));
+    introduce_on(0);
+    deliver_from(endpoint); /* names the other module */
+    assert_null(named_on(1));
+}
+
+TEST(mca_btl_rawe_endpoint_named__is_not_lost)
+{
+    mca_btl_base_endpoint_t *endpoint = endpoint_on(0);
+    deliver_from(endpoint);
+    endpoint->lost = true;
+    assert_null(named_on(0));
+}
+
 /** It also does for messages that were deferred before the search for their sender ended. */
 TEST(mca_btl_rawe_deliver__names_a_known_module_for_what_was_deferred)
 {

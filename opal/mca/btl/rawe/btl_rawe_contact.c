@@ -385,6 +385,32 @@ static void enter_reached(struct search *search, opal_bitmap_t *reachable)
     }
 }
 
+/** Return true for other processes, unless a shared-memory BTL takes them anyway. */
+static bool is_our_proc(const opal_proc_t *proc)
+{
+    return proc != opal_proc_local_get() && !(OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags) &&
+                                              proc->proc_name.jobid == OPAL_PROC_MY_NAME.jobid &&
+                                              mca_btl_rawe_compat_shared_memory());
+}
+
+/** Introduce the processes that have sent messages through the module: see endpoint.h. */
+static void enter_named(const struct search *search, size_t count, opal_bitmap_t *reachable)
+{
+    for (size_t i = 0; i < count; ++i) {
+        mca_btl_base_endpoint_t **endpoint = &search->endpoints[i];
+        if (NULL != *endpoint || !is_our_proc(search->procs[i])) {
+            continue;
+        }
+        *endpoint = mca_btl_rawe_endpoint_named(search->module, search->procs[i]->proc_name);
+        if (NULL != *endpoint) {
+            mca_btl_rawe_endpoint_introduce(*endpoint);
+            if (NULL != reachable) {
+                opal_bitmap_set_bit(reachable, (int)i);
+            }
+        }
+    }
+}
+
 static void report_unreachable(const struct search *search, const opal_proc_t *proc,
                                const struct mca_btl_rawe_address *address, uint64_t tried_ms)
 {
@@ -436,14 +462,6 @@ static void count_unreachable(const struct search *search)
     }
 }
 
-/** Return true for other processes, unless a shared-memory BTL takes them anyway. */
-static bool is_our_proc(const opal_proc_t *proc)
-{
-    return proc != opal_proc_local_get() && !(OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags) &&
-                                              proc->proc_name.jobid == OPAL_PROC_MY_NAME.jobid &&
-                                              mca_btl_rawe_compat_shared_memory());
-}
-
 /** Implement btl_add_procs; with `shared_too`, also for processes that share memory. */
 static int search_processes(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **procs,
                             struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable,
@@ -479,8 +497,9 @@ static int search_processes(mca_btl_rawe_module_t *module, size_t count, opal_pr
     if (0 != search.listed) {
         search_perform(&search);
         enter_reached(&search, reachable);
-        count_unreachable(&search);
     }
+    enter_named(&search, count, reachable);
+    count_unreachable(&search);
     for (size_t i = 0; i < count; ++i) {
         if (is_our_proc(procs[i])) {
             mca_btl_rawe_proc_note_tried(procs[i]->proc_name, module->address.index,

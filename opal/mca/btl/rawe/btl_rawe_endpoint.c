@@ -111,6 +111,7 @@ void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint)
         }
     }
     endpoint->in_use = true;
+    endpoint->named = false;
     opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
     __atomic_store_n(&endpoint->peer.takes_part, true, __ATOMIC_RELAXED);
 }
@@ -121,15 +122,24 @@ void mca_btl_rawe_endpoint_withdraw(mca_btl_base_endpoint_t *endpoint)
     __atomic_store_n(&endpoint->peer.takes_part, false, __ATOMIC_RELAXED);
 }
 
+/** As find_in_use. routes_lock held. */
+static mca_btl_base_endpoint_t *newest_in_use(opal_process_name_t name,
+                                              const mca_btl_rawe_module_t *but)
+{
+    mca_btl_base_endpoint_t *endpoint = endpoint_newest(name);
+
+    while (NULL != endpoint && (!endpoint->in_use || endpoint->module == but)) {
+        endpoint = endpoint->older;
+    }
+    return endpoint;
+}
+
 /** Return a process's newest endpoint that the PML uses in a module other than `but`, or NULL. */
 static mca_btl_base_endpoint_t *find_in_use(opal_process_name_t name,
                                             const mca_btl_rawe_module_t *but)
 {
     opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
-    mca_btl_base_endpoint_t *endpoint = endpoint_newest(name);
-    while (NULL != endpoint && (!endpoint->in_use || endpoint->module == but)) {
-        endpoint = endpoint->older;
-    }
+    mca_btl_base_endpoint_t *endpoint = newest_in_use(name, but);
     opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
     return endpoint;
 }
@@ -154,6 +164,18 @@ bool mca_btl_rawe_endpoint_is_raw(opal_process_name_t name)
     }
     opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
     return NULL != endpoint;
+}
+
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_named(const mca_btl_rawe_module_t *module,
+                                                     opal_process_name_t name)
+{
+    opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
+    mca_btl_base_endpoint_t *endpoint = endpoint_newest(name);
+    while (NULL != endpoint && (!endpoint->named || endpoint->lost || endpoint->module != module)) {
+        endpoint = endpoint->older;
+    }
+    opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
+    return endpoint;
 }
 
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(const mca_btl_rawe_module_t *module,
@@ -301,11 +323,22 @@ struct mca_btl_rawe_message *mca_btl_rawe_take_deferred(void)
 }
 
 /**
- * Pass a message to Open MPI, with a module through which it knows the sender. The search of either
- * process may miss a path that the other one found: then the message's own module is not such a
- * module, and ob1 ends the job if it answers with GET or PUT (pml_ob1_recvreq.c, "invalid bml").
- * Returns false if no callback is registered for the tag.
+ * Return the endpoint to name with a message: one through whose module Open MPI knows the sender.
+ * The search of either process may miss a path that the other one found: then the message's own
+ * module is not such a module, and ob1 ends the job if it answers with GET or PUT
+ * (pml_ob1_recvreq.c, "invalid bml"). If Open MPI does not know the sender at all, it gets to know
+ * it through this module, too (mca_btl_rawe_endpoint_named): ob1 may keep the message until then.
  */
+static mca_btl_base_endpoint_t *endpoint_to_name(mca_btl_base_endpoint_t *endpoint)
+{
+    opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
+    mca_btl_base_endpoint_t *known = newest_in_use(endpoint->proc->proc_name, NULL);
+    endpoint->named = endpoint->named || NULL == known;
+    opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
+    return NULL == known ? endpoint : known;
+}
+
+/** Pass a message to Open MPI. Returns false if no callback is registered for the tag. */
 static bool pass_to_open_mpi(mca_btl_base_endpoint_t *endpoint, uint8_t tag, const uint8_t *data,
                              size_t len_bytes)
 {
@@ -315,8 +348,7 @@ static bool pass_to_open_mpi(mca_btl_base_endpoint_t *endpoint, uint8_t tag, con
     };
 
     if (OPAL_UNLIKELY(!endpoint->in_use)) {
-        mca_btl_base_endpoint_t *known = find_in_use(endpoint->proc->proc_name, NULL);
-        endpoint = NULL == known ? endpoint : known;
+        endpoint = endpoint_to_name(endpoint);
     }
     return mca_btl_rawe_compat_deliver(&endpoint->module->super, endpoint, tag, &segment);
 }

@@ -27,6 +27,7 @@ typedef struct mca_btl_base_endpoint_t {
     struct mca_btl_base_endpoint_t *older; /**< list of the process's endpoints */
     /** Carries the fragments of long messages in order, for all of the process's endpoints. */
     struct mca_btl_base_endpoint_t *in_order;
+    bool named; /**< Open MPI got messages that name its module, but does not use it yet */
     /* btl_rawe_endpoint: atomic */
     atomic_bool in_use; /**< the PML uses it: from add_procs to del_procs */
     /* btl_rawe_endpoint: lock */
@@ -78,6 +79,12 @@ void mca_btl_rawe_endpoint_limit_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t
 bool mca_btl_rawe_endpoint_elsewhere(const mca_btl_rawe_module_t *module, opal_process_name_t name);
 /** Return true if the PML uses an endpoint with raw frames for this process. */
 bool mca_btl_rawe_endpoint_is_raw(opal_process_name_t name);
+/**
+ * Return the process's endpoint that must be introduced even if no path is found: it is `named`, and
+ * ob1 may answer with GET or PUT over that module. NULL: none in this module.
+ */
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_named(const mca_btl_rawe_module_t *module,
+                                                     opal_process_name_t name);
 /** Return the process's endpoint for fragments whose order matters; NULL: the PML uses none. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc);
 /** Give the endpoint to the PML, and choose the one that carries fragments whose order matters. */
