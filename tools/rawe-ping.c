@@ -332,7 +332,7 @@ static struct protocol_text protocol(const struct ping_options *options)
     return out;
 }
 
-/** Return the interface's MTU, in bytes, as the system shows it. */
+/** Return the interface's MTU in bytes, as shown by the system. */
 static uint32_t mtu_of(const struct rawe_interface *interface, const struct ping_options *options)
 {
     return interface->mtu_bytes + (options->udp ? rawe_udp_overhead_bytes(interface->mac) : 0);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs rawe-setup on several hosts, by a remote shell, and tries the paths between them."""
+"""Runs rawe-setup on several hosts, by a remote shell, and tests the paths between them."""
 
 import os
 import re
