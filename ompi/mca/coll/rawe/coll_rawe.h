@@ -3,8 +3,8 @@
  *
  * coll/rawe: a communicator's module, and how the members agree on a group (coll_rawe_agree.c).
  *
- * It performs MPI_Bcast with one multicast frame, or with batches, to one process per host, and
- * likewise MPI_Scatter, MPI_Barrier and the results of collectives with little data. Other calls
+ * It multicasts one frame, or batches, to one process per host, for MPI_Bcast, MPI_Scatter,
+ * MPI_Barrier, and the results of collectives with little data. Other calls
  * and unsuitable communicators are left to the underlying component of lower priority.
  */
 #ifndef MCA_COLL_RAWE_H

@@ -93,8 +93,8 @@ static inline bool mca_btl_rawe_compat_must_pack(const opal_convertor_t *convert
 }
 
 /**
- * A message with this tag and length tells ob1 a communicator's id, and nothing else. Before 5.0
- * there is none.
+ * A message with this tag and length tells ob1 a communicator's id, and nothing else. It does not
+ * exist before 5.0.
  */
 #define MCA_BTL_RAWE_COMPAT_CID_TAG (MCA_BTL_TAG_PML + 10)
 #define MCA_BTL_RAWE_COMPAT_CID_BYTES 32u

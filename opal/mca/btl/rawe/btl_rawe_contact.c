@@ -631,7 +631,7 @@ static bool may_be(const struct mca_btl_rawe_address *address, const struct rawe
 
 /**
  * Follow a frame from an unknown address that was sent through an interface of the process other
- * than `home`. The frame does not say which, but only that interface's responder answers there.
+ * than `home`. The frame does not name the interface, but only its responder answers at that address.
  */
 static void follow_others(const mca_btl_rawe_module_t *module, mca_btl_base_endpoint_t *home,
                           const uint8_t mac[RAWE_MAC_BYTES])

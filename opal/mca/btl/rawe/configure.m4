@@ -44,7 +44,7 @@ int needed[] = {ETHTOOL_GLINKSETTINGS, IFLA_INFO_SLAVE_KIND, PACKET_FANOUT_FLAG_
                  [btl_rawe_LIBADD='$(top_builddir)/opal/lib$(OPAL_LIB_NAME).la'],
                  [btl_rawe_LIBADD='$(top_builddir)/opal/lib$(OPAL_LIB_PREFIX)open-pal.la'])
            btl_rawe_CPPFLAGS=
-           # Since 5.0 components are linked into Open MPI's library: nothing of this one shows there.
+           # Since 5.0 components are linked into Open MPI's library: hide this one's symbols.
            btl_rawe_CFLAGS="-std=gnu11 -fvisibility=hidden"])
     AC_SUBST([btl_rawe_CPPFLAGS])
     AC_SUBST([btl_rawe_CFLAGS])

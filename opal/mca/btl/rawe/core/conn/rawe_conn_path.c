@@ -171,7 +171,7 @@ bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t typ
         .payload_bytes = (uint16_t)payload_bytes,
         .credit = rawe_conn_advertise(conn),
     };
-    /* A probe that asks what arrived takes the data's path; one for credit may not fit there. */
+    /* A probe that asks what arrived takes the data's path, where one for credit may not fit. */
     bool like_data =
         type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN && conn->tx.window.in_flight != 0;
     bool answers = type == RAWE_FRAME_ACK || (flags & RAWE_FLAG_REPLY) != 0;

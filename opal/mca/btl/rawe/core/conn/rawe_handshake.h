@@ -61,7 +61,7 @@ static inline void rawe_handshake_enter(struct rawe_handshake *handshake,
     handshake->state = (uint8_t)state;
 }
 
-/** Restart: the peer's frames must carry this id. The peer's own id is not known yet. */
+/** Restart: the peer's frames must carry this id. The peer's own id is still unknown. */
 static inline void rawe_handshake_begin(struct rawe_handshake *handshake, uint32_t local_id,
                                         uint64_t incarnation)
 {

@@ -5,8 +5,8 @@
  * until arrivals show otherwise. A virtual machine's share of a NIC is lower than its driver
  * reports, and some drivers report nothing.
  *
- * A line that delivers more than its assumed rate is faster. One that delivers less is slower only
- * if it loses frames while more is in flight to this host than its port holds; otherwise the
+ * A line that delivers more than its assumed rate is faster. A line that delivers less is slower
+ * only if it loses frames while more is in flight to this host than its port holds; otherwise the
  * senders have no more to send, or other ports lose frames. Delivery is measured in windows of
  * arrival time. Each frame that arrives marked as resent counts as a loss.
  *

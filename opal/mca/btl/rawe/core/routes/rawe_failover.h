@@ -25,7 +25,7 @@
 /** Shortest interval between checks of routes in doubt or down, in ns. */
 #define RAWE_FAILOVER_INTERVAL_NS 10000000u
 
-/** A change of a route that has not been reported to the user yet. */
+/** A change of a route that must still be reported to the user. */
 enum rawe_failover_report {
     RAWE_FAILOVER_NO_REPORT,
     RAWE_FAILOVER_CARRIER_LOST, /**< down: its interface has no carrier */

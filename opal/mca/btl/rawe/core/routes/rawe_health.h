@@ -3,8 +3,8 @@
  *
  * Health of a route, judged by answers from the peer's responder. A route is down when it does not
  * answer while another one to the same process does, and up again after several in a row. A route
- * that is not in doubt is not pinged. One that fails again soon after recovering must answer for
- * longer each time (hold-down), because PINGs are also lost when many senders share a port.
+ * that is not in doubt is not pinged. A route that fails again soon after recovering must answer
+ * for longer each time (hold-down), because PINGs are also lost when many senders share a port.
  *
  * A route that loses frames is abandoned in the same way (rawe_quality.h), and must answer 24 times
  * in a row, up to 192. With 30 % loss that hardly ever happens.

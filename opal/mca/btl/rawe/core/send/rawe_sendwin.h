@@ -41,7 +41,7 @@ struct rawe_txframe_times {
 };
 
 /**
- * A frame, or a batch: `segments` frames with consecutive numbers, each of which carries
+ * A frame, or a batch: `segments` frames with consecutive numbers, each with
  * `segment_bytes` of the data (the last one may have less). Bit masks hold the state of each frame,
  * bit 0 for the first. Fields for short messages come first, to use fewer cache lines.
  */
@@ -265,7 +265,7 @@ static inline void rawe_sendwin_retract(struct rawe_sendwin *window,
     window->to_transmit -= frame->segments;
 }
 
-/** Update a frame, other parts of which were sent before, when `segments` of it are sent. */
+/** Update a partly sent frame when more `segments` of it are sent. */
 void rawe_sendwin_note_again(struct rawe_txframe *frame, uint64_t segments, uint64_t sent_ns);
 
 /** At `sent_ns`, the link accepted segments of a frame that were WAITING or LOST. */

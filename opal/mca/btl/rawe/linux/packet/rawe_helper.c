@@ -103,7 +103,7 @@ NOT_SANITIZED static int start_and_end(void *argument)
  * Start a helper. Both processes use our memory while we wait (CLONE_VFORK), so its size does not
  * matter. The first sends no signal when it exits; execve would change that, hence the second.
  * Signals are blocked in both, and in the helper until it unblocks them, because the application's
- * handlers would run there. Returns 0, or errno.
+ * handlers would run in it. Returns 0, or errno.
  */
 static int start_helper(const char *path, int fd)
 {

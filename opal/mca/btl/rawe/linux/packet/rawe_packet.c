@@ -522,9 +522,8 @@ static bool is_earlier(const struct tpacket2_hdr *a, const struct tpacket2_hdr *
 }
 
 /**
- * Return the port, or the one beside it, that has the earliest packet; NULL: no packet is waiting.
- * Packets that arrived before one seen in this ring are visible in the other ring if that is
- * checked later.
+ * Return whichever of the port and the middle port has the earliest packet; NULL: neither has one.
+ * Once a packet is seen in one ring, all packets that arrived before it are visible in the other.
  */
 static struct rawe_packet *find_earliest(struct rawe_packet *packet)
 {

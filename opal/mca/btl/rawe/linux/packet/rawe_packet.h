@@ -8,7 +8,7 @@
  *
  * Batches are received through a ring and a queue. Polling a queue takes a system call; polling a
  * ring does not, but 64 kB slots would mean copying everything twice. So one socket has both
- * (PACKET_COPY_THRESH). A packet that fits a slot is complete there. For a longer packet, the slot
+ * (PACKET_COPY_THRESH). A packet that fits a slot is complete in it. For a longer packet, the slot
  * contains the beginning, enough to find its place, and recvmsg copies the packet from the socket's
  * queue to that place (tpacket_rcv queues it before it hands over the slot). Filling these slots is
  * wasted work, so they are short; packets of up to some 16 kB have their own socket

@@ -23,7 +23,7 @@
 
 #include "base/rawe_wire.h"
 
-/** MTU of the smallest frame, which only shows that the peer is there. */
+/** MTU of the smallest frame, which only shows that the peer is present. */
 #define RAWE_PATH_MTU_SMALLEST_BYTES (RAWE_HEADER_BYTES + RAWE_PING_BYTES)
 
 /** Largest MTU that a PING can test: the header's length field has 16 bits. */

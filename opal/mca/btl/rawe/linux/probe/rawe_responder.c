@@ -21,7 +21,7 @@
  * Rate limits: two token buckets of the same rate (frames per second) and depth. One is for PINGs,
  * which are answered (about 4 % of a processor at the limit), the other for frames that are only
  * read: PROBEs and PONGs. The latter never displace answers: a full switch port delays thousands of
- * PROBEs, and PINGs lost behind them would look like a dead route. Nor do unanswered PINGs delay
+ * PROBEs, and PINGs lost behind them would look like a dead route. Unanswered PINGs do not delay
  * PROBEs, because they are taken off the ring.
  */
 #define FRAMES_PER_S 20000u
@@ -457,7 +457,7 @@ static bool drain_port(struct rawe_responder *responder)
     responder->answers = fill_bucket(responder->answers, gained);
     responder->reads = fill_bucket(responder->reads, gained);
     answer_pings(responder);
-    /* Receive at most one ring's worth of frames, because other sources need the thread, too. */
+    /* Receive at most one ring's worth of frames, because the thread serves other sources, too. */
     while (received < responder->wire->receive_frames) {
         const unsigned got = rawe_port_receive(responder->wire, DRAIN_FRAMES, &receiver, responder);
         received += got;

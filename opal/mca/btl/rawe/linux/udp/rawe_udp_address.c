@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Addresses as core writes them. An IPv4 address is part of the MAC address that stands for it. An
- * IPv6 address is longer, so the process keeps a table of those that it knows:
+ * IPv6 address is longer, so the process keeps a table of known ones:
  *
  *    MAC address: 06 | number 8 | hash of the address 32
  *
