@@ -63,7 +63,7 @@ SANITIZERS = {"address,undefined": ("unit", "sim", "fuzz"), "thread": ("unit",)}
 CHECK_SECONDS = 1800  # limit of a `make check`: five times what the slowest takes
 # For the component alone, loaded into a program that is not instrumented.
 INSTRUMENTED = "-g -O1 -fno-omit-frame-pointer -fsanitize=thread -Wno-tsan"
-# Results in .trs files of automake's test drivers, and how they count here.
+# Results in .trs files of automake's test drivers, and what they count as.
 RESULTS = {
     "PASS": "passed",
     "XFAIL": "passed",
@@ -409,8 +409,7 @@ def run_with_other_ompi(options):
     tree = download.cache("ompi") / options.ompi
     say(f"Debian {RELEASES[options.ompi]} in {tree}")
     chroot.base(RELEASES[options.ompi], tree, group="ompi")
-    # The index of sid is valid for a week; a mirror that lags has an older one, which is signed
-    # too.
+    # The index of sid is valid for a week. A mirror that lags has an older one, also signed.
     config = tree / "etc/apt/apt.conf.d/50rawe-old-index"
     config.write_text('Acquire::Check-Valid-Until "false";\n')
     names = Path("/etc/resolv.conf")

@@ -62,9 +62,9 @@ void core_net_connect(struct core_net *net, uint32_t peer);
 
 /* Let the peers receive the frames in flight to them, and answer. */
 void core_net_run_peers(struct core_net *net);
-/* Deliver frames to the hub, as a progress call does. */
+/* Deliver frames to the hub, like a progress call. */
 void core_net_run_hub(struct core_net *net);
-/* Run expired timers and deferred work, as a progress call does at its end. */
+/* Run expired timers and deferred work, like the end of a progress call. */
 void core_net_finish_turn(struct core_node *node);
 /* Run peers and hub in turn until nothing changes. */
 void core_net_settle(struct core_net *net);

@@ -278,7 +278,7 @@ static void start(struct fuzz_input *head)
     }
 }
 
-/** Receive the peer's CONNECT and its reply to ours: the connection is open then. */
+/** Open the connection: receive the peer's CONNECT, and its reply to ours. */
 static void connect_peer(void)
 {
     for (unsigned reply = 0; reply < 2; reply++) {

@@ -67,7 +67,7 @@ void net_batch_cut(const struct net_batch *batch, uint32_t index, uint8_t *out);
 void net_batch_cut_head(const struct net_batch *batch, uint32_t index, uint8_t *head);
 /** Decode the header of a one-frame packet. Returns false if the header is invalid. */
 bool net_batch_header(const uint8_t *bytes, uint32_t len_bytes, struct rawe_header *header);
-/** Write the TCP checksum into a one-frame packet, as the sending device does. */
+/** Write the TCP checksum into a one-frame packet, like the sending device. */
 void net_batch_sum(uint8_t *bytes, uint32_t len_bytes);
 /** Return true if the TCP checksum is right, for packets that neither NIC nor kernel verified. */
 bool net_batch_sum_right(const uint8_t *bytes, uint32_t len_bytes);

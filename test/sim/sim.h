@@ -397,7 +397,7 @@ static inline struct rawe_conn *sim_conn(const struct sim_channel *channel)
 }
 /** Return the channel at the peer's end of the connection, or NULL if the peer has none. */
 const struct sim_channel *sim_channel_far_end(const struct sim_channel *channel);
-/** Return true once the peer knows that an earlier connection was closed, so no more is lost. */
+/** Return true once the peer knows that an earlier connection was closed: nothing more is lost. */
 bool sim_channel_settled(struct sim_channel *channel);
 /** rawe_output.transmit; `context` is the interface. */
 unsigned sim_channel_transmit(void *context, const struct rawe_frame *frames, unsigned count);

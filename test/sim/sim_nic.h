@@ -91,7 +91,7 @@ void sim_nic_clear(struct sim_nic *nic);
 void sim_nic_arrive(struct sim_nic *nic, struct sim_packet *packet);
 /** Receive up to `budget` frames, and all batches. */
 void sim_nic_receive(struct sim_nic *nic, unsigned budget);
-/** Run expired timers and deferred work, as the component does. */
+/** Run expired timers and deferred work, like the component. */
 void sim_nic_service(struct sim_nic *nic);
 /** Return the number of waiting frames and batches. */
 static inline uint32_t sim_nic_waiting(const struct sim_nic *nic)
@@ -174,7 +174,7 @@ void sim_route_ask(struct sim_peer *route, unsigned what, uint16_t port, uint32_
                    const uint8_t mac[RAWE_MAC_BYTES]);
 /** Return the number of routes to the process that a route leads to. */
 unsigned sim_route_count(struct sim_peer *route);
-/** Close an interface's routes and their channels, as the component does in MPI_Finalize. */
+/** Close an interface's routes and their channels, like the component in MPI_Finalize. */
 void sim_route_close(struct sim_nic *nic);
 /** Forget all processes known to the node. All routes must be closed. */
 void sim_route_forget(struct sim_node *node);
@@ -187,7 +187,7 @@ void sim_route_stalled(void *context, struct rawe_conn *conn, uint64_t stalled_n
 void sim_route_answer(struct sim_nic *nic, const struct rawe_header *header,
                       const struct sim_packet *packet);
 
-/** Let a starting process read the carrier of its interfaces; it suspects no route yet. */
+/** Let a starting process read the carrier of its interfaces. It suspects no route. */
 void sim_route_start(struct sim_node *node);
 /** Report a change of an interface's carrier, as the kernel would. */
 void sim_route_carrier(struct sim_nic *nic, bool carrier);

@@ -322,7 +322,7 @@ void sim_node_thread(struct sim *sim, struct sim_node *node, uint32_t life)
     sim_plan_event(sim, SIM_EVENT_THREAD, next_ns, node->index, life);
 }
 
-/** Make progress on an interface, as the component does. */
+/** Make progress on an interface, like the component. */
 static void progress(struct sim *sim, struct sim_nic *nic)
 {
     struct rawe_engine *engine = &nic->engine;

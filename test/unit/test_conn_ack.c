@@ -56,7 +56,7 @@ static void send_numbered(unsigned count, uint64_t lost)
     }
 }
 
-/** Open a connection with `count` one-frame messages in flight, none received yet. */
+/** Open a connection with `count` one-frame messages in flight, none of them received. */
 static void in_flight(unsigned count)
 {
     doomed_count = 0;

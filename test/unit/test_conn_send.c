@@ -69,7 +69,7 @@ TEST(rawe_conn_send_copy__busy_without_a_frame)
     unit_send_copy(end(0), 1, 10);
 }
 
-/* With no thread to transmit it later, a message must not be reported as complete yet. */
+/* Without a thread that would transmit it, a waiting message must not be reported as complete. */
 TEST(rawe_conn_send_copy__link_full_and_nothing_may_be_held_back)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);

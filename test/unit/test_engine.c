@@ -578,7 +578,7 @@ static uint64_t dropped(unsigned rail)
 
 static const struct unit_fixture with_unknown = {set_up_late, rails_stop};
 
-/** Only PROBEs from an unknown source are reported to the owner, which refuses the route here. */
+/** Only PROBEs from an unknown source are reported to the owner, which refuses this route. */
 TEST_WITH(with_unknown, rawe_engine_receive__nothing_by_a_route_that_is_refused)
 {
     struct rawe_conn *conn = connect_lane();

@@ -194,7 +194,7 @@ TEST(search__an_own_pause_is_no_silence)
     assert_false(rawe_path_search_advance(&search, now_ns));
 }
 
-/** A fallback shows that the process is there, but is not asked if a path answers at once. */
+/** A fallback shows that the process is present, but is not pinged if a path answers at once. */
 TEST(search__asks_a_fallback_late)
 {
     struct rawe_path_ping ping;

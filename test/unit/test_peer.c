@@ -150,7 +150,7 @@ TEST(rawe_peer_send_copy__failed)
     assert_true(unit_peer_drained());
 }
 
-/** Both lanes fail at both ends, including the bulk lane, which was not open yet. */
+/** Both lanes fail at both ends, including the bulk lane, which was never open. */
 TEST_WITH(unconnected, rawe_peer_give_up__tells_the_peer)
 {
     unit_peer_connect_lane(RAWE_LANE_EXPRESS);
@@ -346,7 +346,7 @@ static void assert_carries(uint32_t first_bytes, uint32_t second_bytes, uint32_t
     assert_int_equal(rails_conn(0, 2, RAWE_LANE_EXPRESS)->path.payload_max_bytes, third_bytes);
 }
 
-/** Connections that have moved to a route must learn its new limit, or they would stall there. */
+/** Connections that have moved to a route must learn its new limit, or they would stall. */
 TEST_WITH(with_rails, rawe_peer_set_payload_max__of_all_that_use_the_route)
 {
     connect_all();
@@ -389,7 +389,7 @@ static void note_get_done(struct rawe_operation *operation, enum rawe_status sta
     get->status = status;
 }
 
-/** Reuse the memory of the operation, as a caller may. */
+/** Overwrite the operation, whose memory the caller may reuse. */
 static void overwrite(struct rawe_operation *operation, enum rawe_status status)
 {
     note_get_done(operation, status);

@@ -187,7 +187,7 @@ TEST(wake__after_some_time_or_before)
     rawe_service_remove(&other.source);
 }
 
-/** If it were, the thread would spin on a source that cannot be read yet. */
+/** Otherwise the thread would spin on a source that remains readable. */
 TEST(serve__a_deaf_source_is_not_called_for_its_descriptor)
 {
     struct counter deaf = counter_of(ends[0], -1), other = counter_of(-1, -1);
@@ -303,7 +303,7 @@ TEST(add__refuses_what_cannot_be_waited_for)
     assert_null(one.source.service);
 }
 
-/** Poll under SCHED_FIFO, bound to one processor, as a rank might. */
+/** Poll under SCHED_FIFO, bound to one processor, like a rank. */
 static void *poll_main(void *context)
 {
     const struct sched_param first = {.sched_priority = 1};

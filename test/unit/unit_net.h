@@ -104,8 +104,8 @@ void unit_close(struct unit_net *net, unsigned node, enum rawe_lane lane);
 /** Connect the nodes on a lane, until both ends are OPEN. Returns node 0's end. */
 struct rawe_conn *unit_connect(struct unit_net *net, enum rawe_lane lane);
 /**
- * Start the sequence numbers of both directions at `sequence`. Nothing may have been sent on the
- * connection yet.
+ * Start the sequence numbers of both directions at `sequence`. Call before anything is sent on the
+ * connection.
  */
 void unit_begin_at(struct unit_net *net, enum rawe_lane lane, uint32_t sequence);
 

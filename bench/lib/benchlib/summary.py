@@ -31,7 +31,7 @@ class Metric:
     key: str
     title: str = field(compare=False)
     unit: str
-    higher_is_better: bool  # None where neither direction is better
+    higher_is_better: bool  # None: neither direction is better
 
 
 @dataclass(frozen=True)

@@ -193,7 +193,7 @@ TEST(form__foreign_frames_reach_nobody)
     uint8_t head[RAWE_PAYLOAD_OFFSET];
     fixture_write_head(head, &net.a, &net.b, &(const struct rawe_header){.type = RAWE_FRAME_DATA});
     fixture_send(host.sender, head, 18);
-    /* These frames are sent last: once they have arrived, a foreign frame would have, too. */
+    /* These frames are sent last: once they have arrived, any foreign frame would have arrived. */
     assert_delivered(4, MEMBERS);
     for (unsigned i = 0; i < MEMBERS; i++) {
         assert_int_equal(received(i), 0);

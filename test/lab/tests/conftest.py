@@ -25,7 +25,7 @@ import rawelab  # noqa: E402  (the path has to be set first)
 from rawelab import launch  # noqa: E402
 
 ROOT = HERE.parents[2]
-# Jobs use UDP if the environment says so. Tests with the mark `raw` do not run then.
+# If the environment says so, jobs use UDP, and tests with the mark `raw` are skipped.
 KIND = "OMPI_MCA_btl_rawe_kind"
 OVER_UDP = os.environ.get(KIND) == "udp"
 ETHERTYPE = 0x0800 if OVER_UDP else 0x88B5  # of rawe's frames

@@ -4,7 +4,7 @@
  * Forwards frames between ports, which are packet sockets, and holds frames until they are due. The
  * total size of held frames is limited, so that long delays at full speed do not exhaust memory.
  * Addresses are configured, not learned: a forged source address has no effect, and no frame is
- * flooded merely because its destination has not sent a frame yet.
+ * flooded merely because its destination has never sent a frame.
  */
 #define _GNU_SOURCE
 #include "wire.h"

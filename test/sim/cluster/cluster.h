@@ -183,7 +183,7 @@ double cluster_workload_interval_ns(const struct cluster_plan *plan);
  * length. A frame needs one event per switch; hosts receive frames when they wake.
  */
 
-/** Values in place of a rank's number: all ranks, or none. */
+/** Instead of a rank's number: all ranks, or none. */
 #define CLUSTER_ALL UINT32_MAX
 #define CLUSTER_NONE (UINT32_MAX - 1)
 

@@ -139,7 +139,7 @@ static bool transmit_batch(void *context, const struct rawe_frame *packet, uint3
 
 /**
  * Pass a packet with a batch header to the engine. Data is copied to its destination only if the
- * frame holds a copy of it, as it does for bundles of short messages.
+ * frame holds a copy of it. Frames of bundled short messages do.
  */
 static void receive_batch(struct rawe_engine *engine, const struct cluster_frame *first,
                           uint32_t len_bytes)
@@ -278,7 +278,7 @@ void cluster_rank_expect(struct cluster_rank *rank)
 }
 
 /**
- * Return when the wheel needs service: a timer of its finest level is due, or others move there.
+ * Return when the wheel needs service: a timer of its finest level is due, or others move to that level.
  */
 static uint64_t timer_ns(const struct rawe_timer_wheel *wheel)
 {

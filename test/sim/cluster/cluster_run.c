@@ -185,7 +185,7 @@ static uint32_t narrowest(const struct share *shares, uint32_t count)
     return least;
 }
 
-/** Write each pair's max-min fair rate, as a fraction of a link's rate. */
+/** Write each pair's max-min fair rate: a fraction of a link's rate. */
 static void fair_rates(const struct cluster *cluster, double *rates)
 {
     struct share *shares = shares_new(cluster);

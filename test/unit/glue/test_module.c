@@ -104,7 +104,7 @@ void rawe_responder_wake(struct rawe_responder *responder, unsigned in_us)
     woken = in_us == 0;
 }
 
-/** Fail to open sockets, in place of the module's function. */
+/** Replaces the module's function that opens sockets, and fails. */
 static bool open_sockets(mca_btl_rawe_module_t *of)
 {
     const struct rawe_port_error error = {"mmap", ENOMEM};

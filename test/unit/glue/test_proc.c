@@ -309,7 +309,7 @@ TEST(mca_btl_rawe_proc_wait__refuses_an_older_release)
     assert_differs(4, "wire version");
 }
 
-/** Answer the first `*context` requests, as the runtime's thread. */
+/** The runtime's thread: answer the first `*context` requests. */
 static void *answer_main(void *context)
 {
     for (unsigned i = 0; i < *(unsigned *)context; ++i) {

@@ -140,7 +140,7 @@ static int open_port(struct rawe_port **port, const struct rawe_port_config *con
     return fake.refuses_port ? rawe_port_failed(error, "socket(AF_PACKET)", EPERM) : 0;
 }
 
-/* The fake ports, in place of packet sockets. */
+/* Replaces packet sockets by fake ports. */
 const struct rawe_port_kind rawe_packet_port = {.open = open_port};
 
 void unit_use_module(mca_btl_rawe_module_t *module, bool loopback)

@@ -232,7 +232,7 @@ static void end_read_counters(struct rawe_port *port, struct rawe_port_counters 
     *counters = (struct rawe_port_counters){.frames_sent = 0};
 }
 
-/** The fake ports, in place of packet sockets. */
+/** Replaces packet sockets by fake ports. */
 const struct rawe_port_kind rawe_packet_port = {
     .open = end_open,
     .close = end_close,

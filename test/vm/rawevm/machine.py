@@ -33,7 +33,7 @@ COMMAND_LINE = (
     "panic=-1 console=ttyS0 loglevel=4 "
     # QEMU's TSC is reliable, but the emulation is so slow that the kernel would reject it.
     "tsc=reliable no_timer_check "
-    # Without these, an emulated boot takes seconds longer, for no benefit here.
+    # Without these, an emulated boot takes seconds longer, for nothing.
     "mitigations=off audit=0 nokaslr random.trust_cpu=on "
     # An idle network is silent.
     "ipv6.disable=1"
