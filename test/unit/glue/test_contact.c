@@ -530,19 +530,21 @@ TEST(mca_btl_rawe_add_procs__gives_up_where_another_btl_is_left)
 {
     static const struct {
         const char *name;
-        bool alone, heard, other_module;
+        bool alone, heard, named, other_module;
         bool last_chance;
     } cases[] = {
-        {"another BTL", false, false, false, true},
-        {"no other BTL", true, false, false, false},
-        {"used without an answer", false, true, false, false},
-        {"another module follows", false, false, true, false},
+        {"another BTL", false, false, false, false, true},
+        {"no other BTL", true, false, false, false, false},
+        {"used without an answer", false, true, false, false, false},
+        {"has sent messages", false, false, true, false, false},
+        {"another module follows", false, false, false, true, false},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         unit_case(cases[i].name);
         alone = cases[i].alone;
         heard_mtu_bytes = cases[i].heard ? 1500 : 0;
+        named = cases[i].named ? &endpoint : NULL;
         lo.address.index = 1;
         mca_btl_rawe_state.modules[1] = &lo;
         mca_btl_rawe_state.module_count = cases[i].other_module ? 2 : 1;

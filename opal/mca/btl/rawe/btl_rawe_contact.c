@@ -304,6 +304,19 @@ static const mca_btl_rawe_module_t *last_module(const struct search *search, uns
     return last;
 }
 
+/**
+ * Return true if a process that this search does not find is left to another BTL: no search follows,
+ * and it is not used without an answer. It must not use rawe, either, so the responder tells it.
+ */
+static bool is_last_chance(const struct search *search, unsigned first, unsigned end)
+{
+    const opal_proc_t *proc = search->procs[search->candidates[first].proc_index];
+
+    return !mca_btl_rawe_compat_alone() && !is_heard(search, first, end) &&
+           NULL == mca_btl_rawe_endpoint_named(search->module, proc->proc_name) &&
+           last_module(search, first, end) == search->module;
+}
+
 /** Search for all listed paths at once. */
 static void search_perform(struct search *search)
 {
@@ -311,10 +324,7 @@ static void search_perform(struct search *search)
     for (unsigned first = 0, end; first < search->listed; first = end) {
         end = process_end(search, first);
         search->paths[first].silence_ns = silence_ms(search, first, end) * 1000000;
-        /* A process that is left to another BTL must not use rawe, either: it is told. */
-        search->paths[first].last_chance = !mca_btl_rawe_compat_alone() &&
-                                           !is_heard(search, first, end) &&
-                                           last_module(search, first, end) == search->module;
+        search->paths[first].last_chance = is_last_chance(search, first, end);
     }
     rawe_responder_discover(search->module->responder, search->paths, search->targets,
                             search->listed, search->timeout_ms * 1000000);
