@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "btl_rawe_deliver.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"

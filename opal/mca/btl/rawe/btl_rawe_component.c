@@ -5,6 +5,7 @@
  */
 #include "btl_rawe_compat.h"
 
+#include "btl_rawe_deliver.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_fanout.h"
 #include "btl_rawe_help.h"

@@ -178,6 +178,15 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_named(const mca_btl_rawe_module_t
     return endpoint;
 }
 
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_to_name(mca_btl_base_endpoint_t *endpoint)
+{
+    opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
+    mca_btl_base_endpoint_t *known = newest_in_use(endpoint->proc->proc_name, NULL);
+    endpoint->named = endpoint->named || NULL == known;
+    opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
+    return NULL == known ? endpoint : known;
+}
+
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(const mca_btl_rawe_module_t *module,
                                                     opal_process_name_t name, uint16_t port,
                                                     uint32_t key)
@@ -266,121 +275,6 @@ void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint)
     rawe_validation_end(module->responder, endpoint->validation);
     OBJ_RELEASE(endpoint->proc);
     OBJ_RELEASE(endpoint);
-}
-
-/** A message that is deferred until the lock is released. */
-struct mca_btl_rawe_message {
-    struct mca_btl_rawe_message *next;
-    mca_btl_base_endpoint_t *endpoint;
-    size_t len_bytes;
-    uint8_t tag;
-    uint8_t data[];
-};
-
-/**
- * Defer a message; returns false if it must be delivered now. Later messages are deferred, too,
- * from any sender, while the list has messages or a thread is delivering them.
- */
-static bool message_defer(mca_btl_base_endpoint_t *endpoint, uint8_t tag, const uint8_t *data,
-                          size_t len_bytes)
-{
-    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-
-    if (!state->defers &&
-        (!opal_using_threads() || NULL != mca_btl_rawe_endpoint_in_order(endpoint->proc))) {
-        return false;
-    }
-    if (state->finalizing) {
-        return true; /* Open MPI no longer receives, so drop it */
-    }
-    struct mca_btl_rawe_message *message = malloc(sizeof(*message) + len_bytes);
-    if (NULL == message) {
-        return false;
-    }
-    message->next = NULL;
-    message->endpoint = endpoint;
-    message->tag = tag;
-    message->len_bytes = len_bytes;
-    memcpy(message->data, data, len_bytes);
-    *(NULL == state->deferred ? &state->deferred : state->deferred_tail) = message;
-    state->deferred_tail = &message->next;
-    state->defers = true;
-    return true;
-}
-
-struct mca_btl_rawe_message *mca_btl_rawe_take_deferred(void)
-{
-    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-    struct mca_btl_rawe_message *messages = state->deferred;
-
-    if (atomic_load_explicit(&state->delivers_deferred, memory_order_acquire)) {
-        return NULL;
-    }
-    state->deferred = NULL;
-    state->defers = NULL != messages;
-    atomic_store_explicit(&state->delivers_deferred, state->defers, memory_order_relaxed);
-    return messages;
-}
-
-/**
- * Return the endpoint to name with a message: one through whose module Open MPI knows the sender.
- * The search of either process may miss a path that the other one found: then the message's own
- * module is not such a module, and ob1 ends the job if it answers with GET or PUT
- * (pml_ob1_recvreq.c, "invalid bml"). If Open MPI does not know the sender at all, it gets to know
- * it through this module, too (mca_btl_rawe_endpoint_named): ob1 may keep the message until then.
- */
-static mca_btl_base_endpoint_t *endpoint_to_name(mca_btl_base_endpoint_t *endpoint)
-{
-    opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
-    mca_btl_base_endpoint_t *known = newest_in_use(endpoint->proc->proc_name, NULL);
-    endpoint->named = endpoint->named || NULL == known;
-    opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
-    return NULL == known ? endpoint : known;
-}
-
-/** Pass a message to Open MPI. Returns false if no callback is registered for the tag. */
-static bool pass_to_open_mpi(mca_btl_base_endpoint_t *endpoint, uint8_t tag, const uint8_t *data,
-                             size_t len_bytes)
-{
-    mca_btl_base_segment_t segment = {
-        .seg_addr.pval = (void *)(uintptr_t)data,
-        .seg_len = len_bytes,
-    };
-
-    if (OPAL_UNLIKELY(!endpoint->in_use)) {
-        endpoint = endpoint_to_name(endpoint);
-    }
-    return mca_btl_rawe_compat_deliver(&endpoint->module->super, endpoint, tag, &segment);
-}
-
-void mca_btl_rawe_deliver_deferred(struct mca_btl_rawe_message *messages)
-{
-    bool any = NULL != messages;
-
-    while (NULL != messages) {
-        struct mca_btl_rawe_message *message = messages;
-        messages = message->next;
-        (void)pass_to_open_mpi(message->endpoint, message->tag, message->data, message->len_bytes);
-        free(message);
-    }
-    if (any) {
-        atomic_store_explicit(&mca_btl_rawe_state.delivers_deferred, false, memory_order_release);
-    }
-}
-
-void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
-                          size_t len_bytes)
-{
-    mca_btl_rawe_module_t *module = context;
-    mca_btl_base_endpoint_t *endpoint = conn->owner;
-
-    if (OPAL_UNLIKELY(!endpoint->in_use || mca_btl_rawe_state.defers) &&
-        message_defer(endpoint, tag, data, len_bytes)) {
-        return;
-    }
-    if (OPAL_UNLIKELY(!pass_to_open_mpi(endpoint, tag, data, len_bytes))) {
-        module->engine.counters.dropped_type++;
-    }
 }
 
 /** Watch the peer's responder at this address, unless `*watch` already does. NULL: no memory. */

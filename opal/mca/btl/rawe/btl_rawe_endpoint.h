@@ -15,8 +15,6 @@
 #include "btl_rawe_module.h"
 #include "core/routes/rawe_peer.h"
 
-struct mca_btl_rawe_message;
-
 typedef struct mca_btl_base_endpoint_t {
     /* btl_rawe_endpoint: set-up, when it is created */
     opal_list_item_t super; /**< in the module's list */
@@ -80,6 +78,14 @@ bool mca_btl_rawe_endpoint_elsewhere(const mca_btl_rawe_module_t *module, opal_p
 /** Return true if the PML uses an endpoint with raw frames for this process. */
 bool mca_btl_rawe_endpoint_is_raw(opal_process_name_t name);
 /**
+ * Return the endpoint to name with a message that came over this one: one through whose module Open
+ * MPI knows the sender. The search of either process may miss a path that the other one found: then
+ * the message's own module is not such a module, and ob1 ends the job if it answers with GET or PUT
+ * (pml_ob1_recvreq.c, "invalid bml"). If Open MPI does not know the sender at all, it gets to know
+ * it through this module, too (mca_btl_rawe_endpoint_named): ob1 may keep the message until then.
+ */
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_to_name(mca_btl_base_endpoint_t *endpoint);
+/**
  * Return the process's endpoint that must be introduced even if no path is found: it is `named`, and
  * ob1 may answer with GET or PUT over that module. NULL: none in this module.
  */
@@ -105,20 +111,6 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoints_take_lost(void);
 /** Report a list of lost processes. Outside the engines, without the lock: the callback sends. */
 void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints);
 
-/**
- * rawe_callbacks.deliver: pass a message to the callback registered for its tag.
- *
- * To reply to a process that Open MPI has not introduced yet, the callback has bml/r2 introduce it.
- * That takes a lock which another thread may hold for btl_rawe_connect_timeout_ms or longer while
- * it searches for paths. In a program with threads, such a message is deferred until the engines'
- * lock is released.
- */
-void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
-                          size_t len_bytes);
-/** Take the deferred messages. NULL: there are none, or a thread is delivering some. Lock held. */
-struct mca_btl_rawe_message *mca_btl_rawe_take_deferred(void);
-/** Deliver and free these messages; no others are delivered at the same time. Lock not held. */
-void mca_btl_rawe_deliver_deferred(struct mca_btl_rawe_message *messages);
 /** rawe_callbacks.lossy, .silent, .stalled and .failed. */
 void mca_btl_rawe_lossy(void *context, const struct rawe_conn *conn);
 void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns);

@@ -2,6 +2,7 @@
 #include "btl_rawe_lifecycle.h"
 
 #include "btl_rawe_contact.h"
+#include "btl_rawe_deliver.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_fanout.h"
 #include "btl_rawe_help.h"

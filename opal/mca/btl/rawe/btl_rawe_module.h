@@ -108,7 +108,7 @@ typedef struct mca_btl_rawe_module {
     /* btl_rawe_lifecycle: endpoints_lock until `open` is set; then lock */
     struct rawe_port *link; /**< express frames, and bulk as plain frames */
     struct rawe_port *bulk; /**< NULL: no batches */
-    /* btl_rawe_lifecycle, btl_rawe_progress, btl_rawe_endpoint: lock; by core's functions, except
+    /* btl_rawe_lifecycle, btl_rawe_progress, btl_rawe_deliver: lock; by core's functions, except
        its clock and a counter */
     struct rawe_engine engine;
     /* btl_rawe_lifecycle: atomic; set with endpoints_lock, cleared with lock */
@@ -172,12 +172,13 @@ struct mca_btl_rawe_state {
     /* btl_rawe_endpoint: routes_lock, which guards each process's endpoints */
     opal_mutex_t routes_lock;
     /* btl_rawe_endpoint: lock */
-    struct mca_btl_base_endpoint_t *lost;  /**< endpoints to be reported: see btl_rawe_endpoint.h */
-    unsigned deaths;                       /**< mca_btl_rawe_proc_deaths as last handled */
+    struct mca_btl_base_endpoint_t *lost; /**< endpoints to be reported: see btl_rawe_endpoint.h */
+    unsigned deaths;                      /**< mca_btl_rawe_proc_deaths as last handled */
+    /* btl_rawe_deliver: lock */
     struct mca_btl_rawe_message *deferred; /**< messages to be delivered without the lock */
     struct mca_btl_rawe_message **deferred_tail;
     bool defers; /**< there are or were deferred messages: all later ones follow them */
-    /* btl_rawe_endpoint: atomic */
+    /* btl_rawe_deliver: atomic */
     atomic_bool delivers_deferred; /**< a thread is delivering deferred messages without the lock */
     /* btl_rawe_fanout: atomic */
     _Atomic(struct rawe_host_group *) fanout; /**< group of this host's ranks; NULL: none */
