@@ -24,8 +24,8 @@
       "packet")                                                                                   \
     X(udp_port_range, 28000, 2, 64511, "", "", 5,                                                 \
       "Number of UDP ports from btl_rawe_udp_port_min on, which firewalls must let pass")         \
-    X(socket_priority, 0, 0, 6, "", ", 0: as other traffic", 5,                                   \
-      "Priority (SO_PRIORITY) of all frames that are sent: queueing disciplines go by it, and "   \
+    X(socket_priority, 0, 0, 6, "", ", 0: like other traffic", 5,                                 \
+      "Priority (SO_PRIORITY) of all frames sent: queueing disciplines use it, and "              \
       "the egress-qos-map of a VLAN interface makes it the priority code point of the tag")       \
     X(ring_bytes, 0, 0, 1 << 30, "bytes",                                                         \
       ", 0: 4 MiB; with more than 8 ranks on the host 32 MiB by their number, or 8 KiB for "      \
@@ -35,13 +35,13 @@
     X(window_frames, 512, 16, 1024, "frames", ", a power of two", 6,                              \
       "Largest number of frames to one peer that may be unacknowledged at a time")                \
     X(inflow_bytes, 100000, 0, 1 << 25, "bytes", ", 0: no limit", 6,                              \
-      "What a host's switch port buffers. While the link is busy, the processes of a host ask "   \
-      "for at most half of that, plus what the link carries in 16 us, of the long messages that " \
-      "several peers send them; where it idles they ask for more")                                \
+      "Buffer of a host's switch port. While the link is busy, the processes of a host request "  \
+      "at most half of that, plus what the link carries in 16 us, of the long messages from "     \
+      "several peers; while it idles they request more")                                          \
     X(coalesce_from, 4, 0, 1024, "frames", ", 0: never", 6,                                       \
-      "With this many frames in flight to a peer, or a group, short messages gather in frames "   \
-      "that are held back until they are full or MPI makes progress; never without the progress " \
-      "thread")                                                                                   \
+      "With this many frames in flight to a peer or a group, short messages are bundled in "      \
+      "frames that are held back until they are full or MPI makes progress; never without the "   \
+      "progress thread")                                                                          \
     X(ack_delay_us, 50, 0, 100000, "microseconds", "", 8,                                         \
       "How long an acknowledgement waits for data that could carry it")                           \
     X(streak_us, 40, 0, 1000000, "microseconds", ", 0: never", 8,                                 \
@@ -53,18 +53,18 @@
     X(probe_min_us, 200, 10, 1000000, "microseconds", "", 8,                                      \
       "Shortest silence after which a peer is asked for an acknowledgement")                      \
     X(probe_max_ms, 1000, 1, 60000, "milliseconds", "", 8,                                        \
-      "Longest interval between such questions to a peer that does not answer")                   \
+      "Longest interval between requests to a peer that does not answer")                         \
     X(connect_timeout_ms, 0, 0, 600000, "milliseconds",                                           \
       ", 0: 10000, but 1000 for a host that answers nothing, where another BTL is left", 5,       \
       "How long to try to reach a peer at first contact before it is left to another BTL; for "   \
       "btl_rawe_peer_timeout, if longer, where none is left, or the interface reaches others")    \
     X(progress_thread_ms, 1, 0, 1000, "milliseconds", ", 0: never", 6,                            \
-      "How often a thread of its own serves frames that are held back, lost or to be "            \
-      "acknowledged while the process is outside of MPI; while MPI makes progress it polls "      \
-      "every 16 such intervals whether it still does, or every 4 after it left messages")         \
+      "How often the progress thread sends held-back frames, lost frames and acknowledgements "   \
+      "while the process is outside of MPI. While MPI makes progress, the thread checks every "   \
+      "16 intervals whether it still does, or every 4 after MPI was left with messages queued")   \
     X(peer_timeout, 30, 0, 86400, "seconds", ", 0: wait forever", 3,                              \
-      "How long a peer may be utterly silent (computing is not silence: a thread of its own "     \
-      "answers for it) before the job ends with an error. Fault-tolerant jobs (mpirun "            \
+      "How long a peer may be utterly silent (computing is not silence: the peer's service "      \
+      "thread answers) before the job ends with an error. Fault-tolerant jobs (mpirun "            \
       "--with-ft) ask idle peers as well, and have 10 as their default")
 
 /** Flags: name, default, level, sentence. */
@@ -73,8 +73,8 @@
       "Reach peers on the same host through the loopback interface; off leaves them to another "  \
       "BTL, such as vader")                                                                       \
     X(async_progress, false, 4,                                                                   \
-      "Let a thread of its own make MPI's progress while the program computes: messages are "     \
-      "matched and fetched, collectives go on; Open MPI takes its locks then")                    \
+      "Let a separate thread make MPI's progress while the program computes: it matches and "     \
+      "fetches messages, and advances collectives; Open MPI then takes its locks")                \
     X(windows, false, 4,                                                                          \
       "Offer PUT, GET and atomic operations for windows even where Open MPI can make messages "   \
       "of them (osc/pt2pt of 4.1, if not excluded), which is faster for accumulates, but waits "  \
@@ -91,7 +91,7 @@
 /** Texts: name, default (NULL: empty), level, sentence. */
 #define MCA_BTL_RAWE_TEXT_LIST(X)                                                                 \
     X(kind, "auto", 2,                                                                            \
-      "What carries frames: packet (raw Ethernet, by packet sockets), udp (UDP over IPv4, or "    \
+      "Transport of frames: packet (raw Ethernet, by packet sockets), udp (UDP over IPv4, or "    \
       "IPv6 on interfaces without IPv4, which needs no privilege and crosses routers), or auto "  \
       "(packet for each peer that it reaches, else udp; only packet in jobs whose selection of "  \
       "BTLs does not name rawe)")                                                                 \
@@ -103,10 +103,10 @@
       "Comma-separated list of the interfaces not to use, written as in btl_rawe_if_include; "    \
       "not together with it")                                                                     \
     X(helper, MCA_BTL_RAWE_HELPER, 5,                                                             \
-      "The program that opens the sockets where the process may not (rawe-socket-helper); "       \
+      "The program that opens sockets if the process may not open them (rawe-socket-helper); "    \
       "empty: none")                                                                              \
     X(congestion, "cubic", 6,                                                                     \
-      "The congestion control: how many frames the network may hold; cubic")
+      "The congestion control, which limits the frames in flight; cubic")
 /* clang-format on */
 
 struct mca_btl_rawe_params {

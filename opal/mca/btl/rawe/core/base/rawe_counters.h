@@ -22,21 +22,21 @@
     X(bytes_received,       "bytes delivered or placed")                                         \
     X(frames_sent,          "sequenced frames sent, each counted once")                          \
     X(frames_acknowledged,  "sequenced frames of ours that the peer has acknowledged")           \
-    X(frames_received,      "sequenced frames taken")                                            \
+    X(frames_received,      "sequenced frames accepted")                                         \
     X(puts_sent,            "PUT operations handed to the engine")                               \
     X(operations_sent,      "GET and atomic operations handed to the engine")                    \
-    X(operations_served,    "such operations of peers that were executed")                       \
-    X(operations_refused,   "such operations of peers that the memory named does not allow")     \
+    X(operations_served,    "peers' GET and atomic operations executed")                         \
+    X(operations_refused,   "peers' operations refused because of the memory they named")        \
     X(frames_resent,        "sequenced frames sent again after evidence of loss")                \
-    X(losses_overtaken,     "frames found lost: one that was sent later has arrived")            \
+    X(losses_overtaken,     "frames found lost: a later one has arrived")                        \
     X(losses_probed,        "frames found lost: missing from the answer to a later probe")       \
     X(losses_validation,    "frames found lost while a path was validated for batches")          \
-    X(losses_refused,       "frames that the peer had no memory for, so that they are sent again") \
+    X(losses_refused,       "frames for which the peer had no memory; sent again")               \
     X(acks_sent,            "frames that carried nothing but an acknowledgement")                \
     X(acks_received,        "acknowledgement frames received")                                   \
     X(probes_sent,          "requests for an acknowledgement after silence")                     \
-    X(probes_received,      "such requests received")                                            \
-    X(probes_answered,      "answers to ours that came back")                                    \
+    X(probes_received,      "requests for an acknowledgement received")                          \
+    X(probes_answered,      "answers to our requests received")                                  \
     X(connects_sent,        "connection requests and replies sent")                              \
     X(connects_received,    "connection requests and replies received")                          \
     X(blocked_port,         "times our port's queue had no room for a frame")                    \
@@ -45,32 +45,32 @@
     X(blocked_window,       "times a send waited for a sequence number")                         \
     X(blocked_peer,         "times a send found no open connection")                             \
     X(congestion_events,    "reductions of the congestion window")                               \
-    X(congestion_persistent, "of these, after several timeouts in which nothing arrived")         \
+    X(congestion_persistent, "such reductions after several timeouts in which nothing arrived")  \
     X(duplicates,           "sequenced frames dropped: arrived before")                          \
     X(dropped_outside,      "frames dropped: sequence number outside the window")                \
     X(dropped_short,        "frames dropped: shorter than their header")                         \
     X(dropped_version,      "frames dropped: unknown wire version")                              \
     X(dropped_type,         "frames dropped: unknown type or flags")                             \
-    X(dropped_length,       "frames or fragments dropped: lengths that do not add up")           \
-    X(dropped_checksum,     "frames dropped: damaged on the way, as their CRC32C says")            \
+    X(dropped_length,       "frames or fragments dropped: inconsistent lengths")                 \
+    X(dropped_checksum,     "frames dropped: damaged, according to their CRC32C")                \
     X(dropped_key,          "frames dropped: not our port or session key")                       \
     X(dropped_connection,   "frames dropped: no such connection, or an earlier incarnation")     \
     X(dropped_source,       "frames dropped: source address or UDP port is not the peer's")      \
-    X(dropped_ack,          "frames dropped: acknowledge what was never sent")                   \
+    X(dropped_ack,          "frames dropped: acknowledge frames never sent")                     \
     X(dropped_handle,       "PUT frames refused: unknown handle, wrong key or out of bounds")    \
     X(dropped_fragment,     "fragments refused: contradict earlier ones or the size limit")      \
-    X(dropped_reply,        "replies dropped: no operation under way that they answer")          \
+    X(dropped_reply,        "replies dropped: they match no outstanding operation")              \
     X(batches_sent,         "batches handed to the link")                                        \
-    X(validations_passed,   "peers to which batches pass")                                       \
-    X(validations_failed,   "peers to which they do not, so plain frames are used")              \
-    X(dropped_validation,   "validation frames whose content arrived wrong")                     \
+    X(validations_passed,   "peers that batches reach")                                          \
+    X(validations_failed,   "peers that batches do not reach, so plain frames are used")         \
+    X(dropped_validation,   "validation frames with wrong content")                              \
     X(dropped_unknown_peer, "connection requests refused: identity unknown or wrong")            \
-    X(no_buffer,            "frames not taken for lack of memory for their data")                \
-    X(slices_sent,          "parts of frames sent that the path does not carry whole any more")    \
-    X(dropped_slice,        "such parts dropped: one before them is missing")                      \
+    X(no_buffer,            "frames dropped for lack of memory for their data")                  \
+    X(slices_sent,          "parts sent of frames that no longer fit the path's MTU")            \
+    X(dropped_slice,        "such parts dropped: an earlier one is missing")                     \
     X(credit_updates,       "acknowledgements sent only because credit has changed")            \
-    X(migrations,           "times a connection went on by another way between the same processes")  \
-    X(peers_lost,           "peers given up after silence, or that have given us up")
+    X(migrations,           "times a connection moved to another route")                         \
+    X(peers_lost,           "peers given up after silence, and peers that gave us up")
 /* clang-format on */
 
 struct rawe_counters {
