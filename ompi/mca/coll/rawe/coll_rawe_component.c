@@ -40,7 +40,7 @@
 /** Leave the group. The other members leave after the same message. */
 static void end_group(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm)
 {
-    MCA_COLL_RAWE_SAY(comm, "a member hears no multicast any more");
+    MCA_COLL_RAWE_SAY(comm, "a member no longer receives multicast");
     module->offer->close(module->group, true);
     module->group = NULL;
     module->ended = true;

@@ -8,7 +8,7 @@
  *
  *     0 - 1 to 7, 8, 16, ...      8 - 9 to 15      16 - 17 to 23
  *
- * Hosts and leaders have no communicators of their own. Creating one inside a collective may wait
+ * Hosts and leaders have no communicators. Creating one inside a collective may wait
  * for a communicator that the program creates at the same time, because ids are agreed on in
  * sequence; and each communicator of the program would cost three.
  */

@@ -123,7 +123,7 @@ static void end_job_if_unreachable(mca_btl_rawe_module_t *module, const opal_pro
 
 /**
  * After this many failures without a success, an interface gets little time to search for processes
- * that others reach: it may be on a network of its own, such as a bridge for containers.
+ * that others reach: it may be on a separate network, such as a bridge for containers.
  */
 #define DEPRIORITIZE_FAILURES 4u
 
@@ -641,7 +641,8 @@ static bool may_be(const struct mca_btl_rawe_address *address, const struct rawe
 
 /**
  * Follow a frame from an unknown address that was sent through an interface of the process other
- * than `home`. The frame does not name the interface, but only its responder answers at that address.
+ * than `home`. The frame does not name the interface, but only its responder answers at that
+ * address.
  */
 static void follow_others(const mca_btl_rawe_module_t *module, mca_btl_base_endpoint_t *home,
                           const uint8_t mac[RAWE_MAC_BYTES])

@@ -25,7 +25,7 @@ void mca_btl_rawe_fanout_repair(void);
  */
 bool mca_btl_rawe_fanout_follow(mca_btl_rawe_module_t *module);
 
-/** Leave once no rank on this host needs frames any more, or after a second. */
+/** Leave once no rank on this host needs frames, or after a second. */
 void mca_btl_rawe_fanout_close(void);
 
 #endif

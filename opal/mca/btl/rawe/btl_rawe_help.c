@@ -43,7 +43,7 @@ const char *mca_btl_rawe_refusal_text(enum rawe_refusal refusal)
 {
     static const char *const reasons[] = {
         [RAWE_REFUSAL_NONE] = "for no reason given",
-        [RAWE_REFUSAL_UNKNOWN] = "the memory is not registered, or not any more",
+        [RAWE_REFUSAL_UNKNOWN] = "the memory is not registered, or no longer",
         [RAWE_REFUSAL_BOUNDS] = "it reaches beyond the registered memory",
         [RAWE_REFUSAL_ACCESS] = "the memory is not registered for such accesses",
         [RAWE_REFUSAL_ALIGNMENT] = "an atomic operation needs an aligned address",

@@ -522,7 +522,7 @@ static void *closing_main(void *port)
 
 /**
  * Close a port, which may be NULL, in parallel with others. close(2) of a packet socket waits until
- * no processor uses the socket any more (packet_release, synchronize_net), 28 ms each: six sockets
+ * no processor uses the socket (packet_release, synchronize_net), 28 ms each: six sockets
  * take 167 ms in sequence, but 29 ms with a thread each (Linux 6.18, two busy cores).
  */
 static void close_beside(struct rawe_port *port)

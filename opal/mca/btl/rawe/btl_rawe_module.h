@@ -162,7 +162,7 @@ struct mca_btl_rawe_state {
     struct rawe_service *service;   /**< thread that serves all responders */
     struct rawe_carrier *carrier;   /**< watches the interfaces; NULL: only lo exists */
     /* btl_rawe_lifecycle: set-up; read with lock */
-    bool finalizing; /**< modules are closing, one after the other */
+    bool finalizing; /**< modules are closing, one by one */
     /* btl_rawe_component: lock */
     struct rawe_handle_table handles;   /**< registered memory */
     struct rawe_conn_table connections; /**< connections of all modules */

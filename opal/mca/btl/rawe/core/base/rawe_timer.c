@@ -87,7 +87,7 @@ static void cascade_timers(struct rawe_timer_wheel *wheel, unsigned level)
     }
 }
 
-/** Return the first tick, from the current one on, at which an occupied slot is to be processed. */
+/** Return the first tick, from the current one on, at which an occupied slot is due. */
 static uint64_t next_tick(const struct rawe_timer_wheel *wheel)
 {
     uint64_t next = UINT64_MAX;

@@ -121,7 +121,7 @@ enum rawe_frame_type {
 
 /** The sender wants an acknowledgement at once (end of a burst, window nearly full). */
 #define RAWE_FLAG_ACK_NOW 0x01u
-/** On CLOSE, PONG: the sender has given up on the receiver, and accepts nothing from it any more. */
+/** On CLOSE, PONG: the sender has given up on the receiver, and no longer accepts its messages. */
 #define RAWE_FLAG_GIVEN_UP 0x01u
 /** On ACK: the credit field answers the probe whose number is in the sequence field. */
 #define RAWE_FLAG_PROBE_ANSWER 0x02u

@@ -533,7 +533,7 @@ static enum rawe_status connect_again(struct rawe_conn *conn, uint64_t now_ns)
     return conn->handshake.state == RAWE_CONN_FAILED ? RAWE_STATUS_FAILED : RAWE_STATUS_BUSY;
 }
 
-/** Return true if a copied send can enter the window in a frame of its own, with none before it. */
+/** Return true if a copied send can enter the window in its own frame, with none before it. */
 static inline bool may_go_alone(const struct rawe_conn *conn, enum rawe_blocked_by blocked)
 {
     return may_enter(blocked) && conn->tx.queue.first == NULL && conn->tx.window.to_transmit == 0;

@@ -35,7 +35,7 @@ static inline void rawe_conn_revoke_credit(struct rawe_conn_tx *tx)
 {
     tx->peer_credit = 0;
 }
-/** Note that no send is waiting for credit any more. */
+/** Note that no send is waiting for credit. */
 static inline void rawe_conn_want_no_credit(struct rawe_conn_tx *tx)
 {
     tx->wants_credit = false;

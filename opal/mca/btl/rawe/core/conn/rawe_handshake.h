@@ -47,7 +47,7 @@ enum rawe_handshake_verdict {
     RAWE_HANDSHAKE_RENEW_ID,
 };
 
-/** Judge a CONNECT. Notes the incarnation unless the frame is to be dropped. */
+/** Judge a CONNECT. Notes the incarnation unless the frame must be dropped. */
 enum rawe_handshake_verdict rawe_handshake_judge(struct rawe_handshake *handshake,
                                                  uint64_t incarnation);
 

@@ -33,7 +33,7 @@ struct rawe_route {
     struct rawe_order own_order;
 };
 
-/** Make the route a ring of its own. The caller sets the other fields. */
+/** Make the route a ring of one. The caller sets the other fields. */
 void rawe_route_init(struct rawe_route *route);
 
 /**

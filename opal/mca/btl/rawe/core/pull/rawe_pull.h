@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Pull: the receiver decides what peers may have in flight to this process. Frames in flight queue
- * in two places, each with a limit of its own:
+ * in two places, each with its own limit:
  *
  *   receive ring   credit divides it among the peers of this process (rawe_credit.h)
  *   switch port    budgets divide it among the processes of this host (rawe_budget.h): one for

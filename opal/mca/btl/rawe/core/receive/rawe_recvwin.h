@@ -130,7 +130,7 @@ static inline void rawe_recvwin_carried(struct rawe_recvwin *window)
     }
 }
 
-/** Note that an acknowledgement frame was sent, so nothing is owed any more. */
+/** Note that an acknowledgement frame was sent, so nothing is owed. */
 static inline void rawe_recvwin_acknowledged(struct rawe_recvwin *window)
 {
     window->ack_now = window->answer_probe = window->duplicate_seen = false;

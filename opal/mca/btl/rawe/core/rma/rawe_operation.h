@@ -86,7 +86,7 @@ static inline struct rawe_operation *rawe_operation_of(struct rawe_link *link)
  * Return true if a request must not be held back. The caller of an ATOMIC waits for it, or releases
  * a lock with it, and may leave MPI next. The request of a long GET, held back while others are
  * received, would wait for a GET of the peer to be served: two long messages in opposite directions
- * would be sent one after the other.
+ * would be sent one by one.
  */
 static inline bool rawe_operation_is_prompt(const struct rawe_operation *operation)
 {

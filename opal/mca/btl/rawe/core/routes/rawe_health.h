@@ -61,7 +61,7 @@ uint64_t rawe_health_due_ns(const struct rawe_health *health);
 
 /**
  * Advance the time; call every 10 ms or so unless the route is UP. `pong_ns` is the time of its
- * newest answer (now, if no connection that uses it is silent any more), `other_pong_ns` that of
+ * newest answer (now, if no connection that uses it is silent), `other_pong_ns` that of
  * the newest answer over any other route to the process; 0: never.
  */
 enum rawe_health_verdict rawe_health_check(struct rawe_health *health, uint64_t pong_ns,

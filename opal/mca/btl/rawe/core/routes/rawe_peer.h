@@ -71,7 +71,7 @@ struct rawe_peer {
  * and owns the memory until rawe_peer_send returns RAWE_PEER_COMPLETE (with `completed_early`:
  * until `release`) or `complete` is called.
  *
- * Early completion: a message in memory of its own is complete for its sender once transmitted, but
+ * Early completion: a message in separate memory is complete for its sender once transmitted, but
  * its memory stays in use until the peer has acknowledged it. A second piece in other memory is
  * copied to follow the first while the frames are in flight, which takes less time than waiting for
  * the acknowledgement. An untransmitted message does not complete early, because the caller might

@@ -134,7 +134,7 @@ static void drop_connection(struct leader *leader, struct connection *connection
     *connection = (struct connection){.fd = -1};
 }
 
-/** End all connections, which tells processes that no socket is in a group, or needed, any more. */
+/** End all connections, which tells processes that sockets are no longer in a group, or needed. */
 static void drop_all(struct leader *leader)
 {
     for (unsigned i = 0; i < leader->processes; i++) {
@@ -190,7 +190,7 @@ static bool receive_socket(struct leader *leader, struct connection *connection)
     return got == 1 || (got < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-/** Return true if no connected process needs frames any more. */
+/** Return true if no connected process needs frames. */
 static bool all_done(const struct leader *leader)
 {
     for (unsigned i = 0; i < leader->processes; i++) {

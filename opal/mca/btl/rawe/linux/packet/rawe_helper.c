@@ -218,7 +218,7 @@ static int request_socket(int fd, const struct rawe_helper_request *request, int
 }
 
 /**
- * Wait for our turn: ports opened in parallel use the same helper one after the other. No lock is
+ * Wait for our turn: ports opened in parallel use the same helper in turn. No lock is
  * held meanwhile, because starting a helper is a kind of fork.
  */
 static void use_waiting(void)
