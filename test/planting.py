@@ -12,7 +12,7 @@ TEST = Path(__file__).resolve().parent
 SIM = TEST / "sim"
 NET = TEST / "net"
 CORE = TEST.parent / "opal" / "mca" / "btl" / "rawe" / "core"
-PATH = CORE.parent / "linux" / "probe"  # path discovery, with a simulator of its own
+PATH = CORE.parent / "linux" / "probe"  # path discovery, with its own simulator
 CFLAGS = ["-std=gnu11", "-O2", "-pthread"]
 WRAP = "-Wl,--wrap=malloc,--wrap=calloc,--wrap=aligned_alloc"  # of rawe-sim only
 LIMITS = ["prlimit", f"--as={2 << 30}", "--core=0"]  # a bug may take any amount of memory

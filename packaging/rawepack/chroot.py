@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Clean Debian systems: a base made once by debootstrap, and a layer above it for each use.
 
-Every command runs in a mount namespace of its own, which ends with it. So nothing stays mounted,
+Every command runs in its own mount namespace, which ends with it. So nothing stays mounted,
 whatever happens to who called.
 """
 
@@ -90,7 +90,7 @@ class Chroot:
         return list(map(str, [ENTER, *layers, len(binds), *binds, *words]))
 
     def run(self, words, binds=(), variables=None, **options):
-        """subprocess.run() in it, as root, with an environment of its own; text is captured."""
+        """subprocess.run() in it, as root, with its own environment; text is captured."""
         options.setdefault("stdout", subprocess.PIPE)
         options.setdefault("stderr", subprocess.PIPE)
         return subprocess.run(

@@ -175,7 +175,7 @@ static void check_control(const uint8_t *message, size_t len_bytes)
     }
     FUZZ_CHECK(control.data_bytes == len_bytes - RAWE_GROUP_CONTROL_HEADER_BYTES &&
                    control.data == message + RAWE_GROUP_CONTROL_HEADER_BYTES,
-               "the data of a control message is not what stands behind its header");
+               "the data of a control message is not behind its header");
     FUZZ_CHECK(control.type != RAWE_GROUP_REPAIR ||
                    control.piece * RAWE_GROUP_PIECE_BYTES + control.data_bytes <=
                        control.payload_bytes,
@@ -237,7 +237,7 @@ static void check_frames(const struct rawe_batch *batch, const uint8_t *head, si
     FUZZ_CHECK(batch->last == (first + batch->frames == total),
                "the last frame is mistaken for another");
     FUZZ_CHECK(batch->last || data_bytes == batch->frames * segment_bytes,
-               "a short frame in the midst of a batch");
+               "a short frame before the last of a batch");
     FUZZ_CHECK(batch->header.sequence == number_at(head + 36, 4) + first,
                "a number that is not the first frame's");
     FUZZ_CHECK(batch->fragment.offset ==
@@ -333,7 +333,7 @@ static void check_group_batch(const uint8_t *head, size_t head_bytes, size_t dat
     FUZZ_CHECK(head_bytes >= RAWE_BATCH_HEADER_BYTES && segment_bytes != 0 && data_bytes != 0 &&
                    header.payload_bytes == data_bytes && data_bytes <= header.total_bytes &&
                    data_bytes <= RAWE_BATCH_BYTES_MAX,
-               "a batch of a group that there cannot be");
+               "an impossible batch of a group");
     for (uint32_t i = 0; i < rawe_group_frames(&header); i++) {
         uint8_t bytes[RAWE_BATCH_HEADER_BYTES];
         struct rawe_group_header frame, again;

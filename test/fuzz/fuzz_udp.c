@@ -399,7 +399,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
         }
     }
     world.responder.answers = 64;
-    world.responder.pings_waiting = 0; /* of an earlier input with more questions than that */
+    world.responder.pings_waiting = 0; /* of an earlier input with more PINGs */
     world.answered_bytes = 0;
     world.engine.finalizing = (options & FINALIZING) != 0;
     const uint64_t received = world.engine.counters.frames_received;

@@ -561,7 +561,7 @@ void sim_app_resubmit(struct sim *sim, struct sim_node *node);
  * that the peer then sends on that connection is lost.
  */
 bool sim_depart_possible(const struct sim *sim);
-/** Once all operations are settled, start letting nodes finalize one after the other. */
+/** Once all operations are settled, let nodes finalize one by one. */
 void sim_depart_begin(struct sim *sim);
 /** Continue the departure of a node. Returns true if it leaves now. */
 bool sim_depart_step(struct sim *sim, struct sim_node *node);

@@ -152,7 +152,7 @@ static void check_channel(struct sim *sim, struct sim_channel *channel)
     bool ordered = order->waits && conn->tx.queue.first != NULL &&
                    !rawe_order_allows(order, conn->tx.queue.first->number);
     if (order->waits && rawe_list_empty(&order->members)) {
-        net_fail("timers are armed", "n%u to n%u: waits for connections that there are not",
+        net_fail("timers are armed", "n%u to n%u: waits for connections that do not exist",
                  node->index, channel->peer);
     }
     bool waits = (conn->tx.queue.first != NULL && !ordered) || conn->tx.window.to_transmit != 0;

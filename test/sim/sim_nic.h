@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The interfaces of a node, each with an engine of the node's process and links of its own to and
+ * The interfaces of a node, each with an engine of the node's process and its own links to and
  * from the switch, and the routes from them to the interfaces of other processes.
  */
 #ifndef SIM_NIC_H

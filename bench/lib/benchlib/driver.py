@@ -55,7 +55,7 @@ class Run:
     round: int  # from 1
     transport: str
     case: Case
-    commands: tuple  # arguments of each mpirun, which run one after the other
+    commands: tuple  # arguments of each mpirun; they run in turn
 
     @property
     def name(self):
@@ -254,7 +254,7 @@ class Program:
         """Write the input into the run's directory."""
 
     def commands(self, found, case):
-        """Return the command lines to run one after the other; most programs have only one."""
+        """Return the command lines to run in turn; most programs have only one."""
         raise NotImplementedError
 
     def read(self, output, files, case):

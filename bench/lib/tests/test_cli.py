@@ -13,7 +13,7 @@ from benchlib.session import Done, Progress
 
 
 class Toy(Driver):
-    """A driver without options of its own."""
+    """A driver without its own options."""
 
     name = "toy-runs"
 

@@ -53,7 +53,7 @@ static struct rawe_fanout_member member_of(unsigned i)
     return rawe_fanout_member(host.links[i]->fd, &config);
 }
 
-/** List the members in an order other than that in which they were opened. */
+/** List the members in another order than they were opened in. */
 static void list_members(struct rawe_fanout_member members[MEMBERS])
 {
     for (unsigned i = 0; i < MEMBERS; i++) {

@@ -193,7 +193,7 @@ def rootless(make_lab, place):
 
 @pytest.mark.parametrize("ranks", [NODES, NODES * RANKS_A_NODE])
 def test_ranks_in_rootless_containers_are_exact(rootless, place, ranks):
-    """Each rank has a container of its own; no raw frame leaves a host."""
+    """Each rank has its own container; no raw frame leaves a host."""
     lab, command = rootless
     hosts = ["--hostfile", f"{lab.directory}/hostfile", "--nolocal", "-np", str(ranks)]
     volumes = ["--volume", "/usr:/usr:ro", "--volume", f"{place}:{place}:ro"]

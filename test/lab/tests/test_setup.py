@@ -136,7 +136,7 @@ def failures(text):
     return [line.rpartition(": ")[::2] for line in lines]
 
 
-# Variables and the like, the check that fails then, and what to do.
+# Variables etc., the check that fails because of them, and what to do.
 HOST_FAILURES = [
     (
         {"prefix": ("setarch", os.uname().machine, "--uname-2.6")},
@@ -439,7 +439,7 @@ exec "$RAWE_LAB_DIR/enter-host" "rawe-$host" "$host" "$RAWE_LAB_DIR/hosts" \\
         return file
 
     def at_entry(self, host, script):
-        """Let the shells run a script on a host, in a mount namespace of its own, at first."""
+        """Let the shells run a script on a host, in its own mount namespace, at first."""
         (self.roots / f"{self.lab.host(host).name}.sh").write_text(script, encoding="ascii")
 
     def run(self, *options, status=0, **others):

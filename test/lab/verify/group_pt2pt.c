@@ -302,7 +302,7 @@ static void order_of_one_sender(int per_rank, size_t limit)
     free(next);
 }
 
-/* Receive on several communicators, with one tag, in an order other than that of the sends. */
+/* Receive on several communicators, with one tag, in another order than the sends. */
 static void communicators_are_apart(void)
 {
     enum { COMMS = 4, BYTES = 5000 };

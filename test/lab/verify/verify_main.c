@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * rawe-verify: exercises MPI and checks every byte that arrives. This file lists the test groups,
- * reads the command line that selects them, runs them one after the other, and prints a report. The
+ * reads the command line that selects them, runs them in turn, and prints a report. The
  * command line is read before MPI_Init, because the selected groups determine the thread level.
  */
 #include "verify.h"

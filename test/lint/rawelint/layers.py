@@ -50,7 +50,7 @@ class Layer:
     order: list = field(default_factory=list)  # modules' names from bottom to top
 
     def module_of(self, stem):
-        """Return the module of NAME.c or NAME.h; an unlisted file is a module of its own."""
+        """Return the module of NAME.c or NAME.h; an unlisted file is a separate module."""
         return self.members.get(stem, stem)
 
 

@@ -86,7 +86,7 @@ def test_counters__missing_list_is_refused(header, glue):
 
 @pytest.fixture
 def copy(tmp_path):
-    """The pages and the sources of their tables in a folder of their own, in agreement."""
+    """The pages and the sources of their tables in a separate folder, in agreement."""
     shutil.copytree(tree.ROOT / tables.GLUE, tmp_path / tables.GLUE)
     for page in tables.PAGES.values():
         (tmp_path / page).parent.mkdir(exist_ok=True)

@@ -178,7 +178,7 @@ double cluster_workload_interval_ns(const struct cluster_plan *plan);
  *   host ---> leaf ---> spine ---> leaf ---> host    the spine by a hash of the connection (ECMP),
  *                                                    or at random
  *
- * A link transmits frames one after the other, in order. The time at which a frame will leave a
+ * A link transmits frames one by one, in order. The time at which a frame will leave a
  * queue is therefore known when it enters, and the time until the link is free gives the queue's
  * length. A frame needs one event per switch; hosts receive frames when they wake.
  */
@@ -311,7 +311,7 @@ enum cluster_class { CLUSTER_SHORT, CLUSTER_EAGER, CLUSTER_LONG, CLUSTER_CLASSES
 struct cluster_traffic {
     struct cluster_pair *pairs; /**< senders and receivers */
     uint32_t pair_count;
-    uint32_t started;          /**< pairs; cluster_traffic_warm starts them one after the other */
+    uint32_t started;          /**< pairs; cluster_traffic_warm starts them in turn */
     uint64_t begun, delivered; /**< messages */
     uint64_t begun_bytes;
     uint32_t size_bytes;                               /**< of due messages */
@@ -328,7 +328,7 @@ struct cluster_traffic {
 void cluster_traffic_init(struct cluster *cluster);
 void cluster_traffic_free(struct cluster *cluster);
 
-/** Warm up: send one message per pair, one after the other, or run one collective. */
+/** Warm up: send one message per pair, in turn, or run one collective. */
 void cluster_traffic_warm(struct cluster *cluster);
 /** Start a message. */
 void cluster_traffic_send(struct cluster *cluster, struct cluster_pair pair, uint32_t size_bytes);

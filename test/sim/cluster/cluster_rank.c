@@ -278,7 +278,8 @@ void cluster_rank_expect(struct cluster_rank *rank)
 }
 
 /**
- * Return when the wheel needs service: a timer of its finest level is due, or others move to that level.
+ * Return when the wheel needs service: a timer of its finest level is due, or others move to that
+ * level.
  */
 static uint64_t timer_ns(const struct rawe_timer_wheel *wheel)
 {

@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Replaces Open MPI's header of this name (5.0 and later), like threads_pthreads_mutex.h. It lets a waiting thread yield the processor.
+ * Replaces Open MPI's header of this name (5.0 and later), like threads_pthreads_mutex.h. It lets a
+ * waiting thread yield the processor.
  */
 #ifndef RAWE_THREADS_PTHREADS_THREADS_H
 #define RAWE_THREADS_PTHREADS_THREADS_H
