@@ -261,6 +261,18 @@ def test_auto_needs_no_udp_where_raw_frames_pass(make_lab, verify):
     assert interfaces_used(lab, words, words, program) == {"eth0"}
 
 
+def test_auto_needs_no_more_descriptors_than_raw_frames(make_lab, build, exchange):
+    """The smallest limit under which raw frames alone work must suffice."""
+    lab = make_lab(hosts=2, nics=2)
+
+    def works(kind, limit):
+        words = [*kind, "sh", "-c", 'ulimit -n "$0" && exec "$@"', limit, exchange, "rounds", 20]
+        result = lab.mpirun(["-np", 2, *RAWE, *words], timeout=HANG_SECONDS, build=build)
+        return result.returncode == 0
+
+    assert works(AUTO, next(limit for limit in range(28, 80, 2) if works(PACKET, limit)))
+
+
 def test_auto_with_several_ranks_and_interfaces(make_lab, verify):
     lab = make_lab(hosts=2, nics=2)
     result = run_verify(lab, 4, *AUTO, *STATS, verify, *EFFORT)

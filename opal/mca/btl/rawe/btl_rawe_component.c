@@ -124,6 +124,30 @@ static char *describe_interfaces(const struct rawe_interface *interfaces, unsign
     return text;
 }
 
+/** Descriptors that Open MPI needs to load further components, and other BTLs. */
+#define DESCRIPTORS_LEFT 5u
+
+/** UDP opens only if this many are free, where raw frames may do without: its own two, and lo's. */
+#define DESCRIPTORS_FOR_UDP (DESCRIPTORS_LEFT + 2u + 5u)
+
+/** Return true if this many descriptors are free; otherwise set errno. */
+static bool descriptors_free(unsigned count)
+{
+    int opened[DESCRIPTORS_FOR_UDP];
+    unsigned got = 0;
+
+    while (got < count && (opened[got] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0) {
+        ++got;
+    }
+    const int code = errno;
+    const bool enough = got == count || (EMFILE != code && ENFILE != code);
+    while (0 != got) {
+        close(opened[--got]);
+    }
+    errno = code;
+    return enough;
+}
+
 /** Open a module for raw frames or, with `udp`, for UDP. */
 static void open_module(const struct rawe_interface *interface, bool udp)
 {
@@ -139,13 +163,6 @@ static void open_module(const struct rawe_interface *interface, bool udp)
                                 udp ? " for UDP" : "");
         return;
     }
-    mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(interface, udp);
-    if (NULL == module) {
-        if (report) {
-            mca_btl_rawe_failures_report();
-        }
-        return;
-    }
     /* Open lo when a process needs it, unless all ranks will look for each other there at once; and
        UDP when a process needs it, if there are raw frames. */
     const bool first = 0 == mca_btl_rawe_state.module_count;
@@ -153,6 +170,17 @@ static void open_module(const struct rawe_interface *interface, bool udp)
                            : interface->loopback && !first &&
                                  (1 == mca_btl_rawe_compat_local_ranks() ||
                                   mca_btl_rawe_compat_shared_memory_expected());
+    if (udp && later && !descriptors_free(DESCRIPTORS_FOR_UDP)) {
+        mca_btl_rawe_compat_say("does not use %s for UDP: %s", interface->name, strerror(errno));
+        return;
+    }
+    mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(interface, udp);
+    if (NULL == module) {
+        if (report) {
+            mca_btl_rawe_failures_report();
+        }
+        return;
+    }
     if (later ? !mca_btl_rawe_module_open_responder(module) : !module->open_sockets(module)) {
         if (report) {
             mca_btl_rawe_failures_report();
@@ -269,25 +297,13 @@ static void open_modules(void)
     free(interfaces);
 }
 
-/** Descriptors that Open MPI needs to load further components, and other BTLs. */
-#define DESCRIPTORS_LEFT 5u
-
-/** Return true if DESCRIPTORS_LEFT are free. With fewer, no PML would load, without any message. */
+/** Return true unless too few descriptors are free: no PML would load, without any message. */
 static bool has_descriptors(void)
 {
-    int left[DESCRIPTORS_LEFT];
-    unsigned count = 0;
+    const bool enough = descriptors_free(DESCRIPTORS_LEFT);
 
-    while (count < DESCRIPTORS_LEFT &&
-           (left[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0) {
-        ++count;
-    }
-    const bool enough = DESCRIPTORS_LEFT == count || (EMFILE != errno && ENFILE != errno);
     if (!enough) {
         mca_btl_rawe_help_failed("leaving descriptors to Open MPI", errno, __func__);
-    }
-    while (0 != count) {
-        close(left[--count]);
     }
     return enough;
 }
