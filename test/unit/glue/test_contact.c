@@ -45,6 +45,7 @@ void mca_btl_rawe_failures_report(void)
 static struct mca_btl_rawe_published theirs;
 static bool local;               /**< the peers are on this host */
 static bool host_silent;         /**< their host has failed to answer before */
+static bool host_beyond;         /**< their host has been found over UDP only */
 static uint32_t heard_mtu_bytes; /**< MTU of the path that the host was heard on; 0: never heard */
 static bool other_follow;        /**< another module has yet to try the peers */
 static bool given_up;            /**< all modules have tried, without success */
@@ -73,6 +74,20 @@ void mca_btl_rawe_proc_note_silent(uint64_t host, unsigned module_index)
     assert_int_equal(host, THEIR_HOST);
     assert_in_range(module_index, 0, mca_btl_rawe_state.module_count - 1);
     host_silent = true;
+}
+
+bool mca_btl_rawe_proc_host_beyond(uint64_t host, unsigned module_index)
+{
+    assert_int_equal(host, THEIR_HOST);
+    assert_int_equal(module_index, module.address.index);
+    return host_beyond;
+}
+
+void mca_btl_rawe_proc_note_beyond(uint64_t host, unsigned module_index)
+{
+    assert_int_equal(host, THEIR_HOST);
+    assert_int_equal(module_index, module.address.index);
+    host_beyond = true;
 }
 
 void mca_btl_rawe_proc_note_heard(uint64_t host, unsigned module_index,
@@ -214,6 +229,7 @@ static struct rawe_path searched[8];
 static uint8_t searched_macs[8][RAWE_MAC_BYTES];
 static unsigned searched_paths; /**< paths in the last search */
 static unsigned searches;
+static bool udp_answers; /**< the last path, an indirect check, leads to the process */
 
 /** Set `*context` if another thread can send and look up an endpoint during the search. */
 static void *beside_main(void *context)
@@ -248,7 +264,10 @@ void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path 
         searched[i] = paths[i];
         memcpy(searched_macs[i], targets[i].to.mac, RAWE_MAC_BYTES);
     }
-    paths[0].reachable = 0 != passed_bytes;
+    for (unsigned i = 0; i < count; ++i) {
+        paths[i].reachable = udp_answers && i == count - 1;
+    }
+    paths[0].reachable = paths[0].reachable || 0 != passed_bytes;
     paths[0].refused = refuses;
     paths[0].process_known = known_elsewhere;
     paths[0].mtu_passed_bytes = passed_bytes;
@@ -277,11 +296,11 @@ static void set_up(void)
         .addresses = {{.mac = {2, 0, 0, 0, 0, 1}, .mtu_bytes = 1500}},
     };
     callers = (struct mca_btl_rawe_published){.host = THEIR_HOST};
-    local = host_silent = other_follow = given_up = alone = false;
+    local = host_silent = host_beyond = other_follow = given_up = alone = false;
     searched_paths = heard_mtu_bytes = 0;
     searches = searched_for = opened = opened_address = 0;
     introduced = passed_bytes = limit_bytes = 0;
-    is_inside = false;
+    is_inside = udp_answers = false;
     named = NULL;
     memset(&endpoint, 0, sizeof(endpoint));
     rawe_route_init(&endpoint.peer.route);
@@ -377,6 +396,36 @@ TEST(mca_btl_rawe_add_procs__introduces_a_sender_whose_path_the_search_misses)
     assert_ptr_equal(introduce(), &endpoint);
     assert_int_equal(searches, 1);
     assert_int_equal(introduced, 2);
+}
+
+/** Raw frames get their time once per host, not for each process, until they pass. */
+TEST(mca_btl_rawe_add_procs__remembers_a_host_that_only_udp_reaches)
+{
+    mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &lo;
+    lo.address.index = 1;
+    lo.address.udp = theirs.addresses[1].udp = MCA_BTL_RAWE_UDP_IPV4;
+    theirs.addresses[1].mtu_bytes = 1472;
+    memcpy(theirs.addresses[1].mac, (uint8_t[]){2, 4, 10, 0, 0, 1}, RAWE_MAC_BYTES);
+    theirs.count = 2;
+    udp_answers = true;
+    assert_null(introduce());
+    assert_int_equal(searched_paths, 2);
+    assert_true(searched[1].indirect && searched[1].fallback && !searched[0].deprioritized);
+    assert_null(introduce());
+    assert_true(searched[1].indirect && !searched[1].fallback && searched[0].deprioritized);
+}
+
+TEST(mca_btl_rawe_add_procs__remembers_no_host_that_raw_frames_reach)
+{
+    mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &lo;
+    lo.address.index = 1;
+    lo.address.udp = theirs.addresses[1].udp = MCA_BTL_RAWE_UDP_IPV4;
+    memcpy(theirs.addresses[1].mac, (uint8_t[]){2, 4, 10, 0, 0, 1}, RAWE_MAC_BYTES);
+    theirs.count = 2;
+    udp_answers = true;
+    passed_bytes = 1500;
+    assert_ptr_equal(introduce(), &endpoint);
+    assert_false(host_beyond);
 }
 
 /** A silent host is waited for once, not once per process. */

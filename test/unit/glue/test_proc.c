@@ -628,6 +628,18 @@ TEST(mca_btl_rawe_proc_note_silent__until_it_is_heard)
     assert_false(mca_btl_rawe_proc_host_silent(8, 0));
 }
 
+TEST(mca_btl_rawe_proc_note_beyond__until_it_is_heard)
+{
+    assert_false(mca_btl_rawe_proc_host_beyond(7, 0));
+    mca_btl_rawe_proc_note_silent(7, 0);
+    mca_btl_rawe_proc_note_beyond(7, 0);
+    assert_true(mca_btl_rawe_proc_host_beyond(7, 0));
+    assert_false(mca_btl_rawe_proc_host_silent(7, 0)); /* another module has heard it */
+    assert_false(mca_btl_rawe_proc_host_beyond(7, 1));
+    mca_btl_rawe_proc_note_heard(7, 0, mac, 1500);
+    assert_false(mca_btl_rawe_proc_host_beyond(7, 0));
+}
+
 /** A measured MTU holds for one pair of interfaces. */
 TEST(mca_btl_rawe_proc_note_heard__of_a_path)
 {

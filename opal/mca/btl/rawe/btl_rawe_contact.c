@@ -143,6 +143,8 @@ static void list_paths(struct search *search, size_t proc_index,
     }
     list_candidates(search, module, proc_index, published);
     const bool others = first != search->listed && !elsewhere;
+    /* The first process of a host takes 600 ms: raw frames get time, and only then UDP is asked. */
+    const bool beyond = mca_btl_rawe_proc_host_beyond(published->host, module->address.index);
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count && others; ++i) {
         const mca_btl_rawe_module_t *other = mca_btl_rawe_state.modules[i];
         if (other != module && other->interface.loopback == module->interface.loopback) {
@@ -155,10 +157,11 @@ static void list_paths(struct search *search, size_t proc_index,
             .mtu_bytes = MIN(candidate->address.mtu_bytes, module->address.mtu_bytes),
             .same_process = first != i,
             .process_known = elsewhere,
-            .deprioritized = (!module->reached_any && module->failures >= DEPRIORITIZE_FAILURES) ||
+            .deprioritized = beyond ||
+                             (!module->reached_any && module->failures >= DEPRIORITIZE_FAILURES) ||
                              has_common_mac(module, &candidate->address, published),
             .indirect = candidate->module != module,
-            .fallback = candidate->address.udp && !module->address.udp,
+            .fallback = candidate->address.udp && !module->address.udp && !beyond,
             .mtu_certain = module->interface.loopback,
         };
     }
@@ -255,11 +258,28 @@ static void trust_heard(struct search *search, unsigned first, unsigned end)
     }
 }
 
+/** Return true if a search by raw frames found a process over UDP only. */
+static bool is_beyond(const struct search *search, unsigned first, unsigned end)
+{
+    bool udp = false, raw = search->module->address.udp;
+
+    for (unsigned i = first; i < end; ++i) {
+        const bool over_udp = search->candidates[i].address.udp;
+        udp = udp || (search->paths[i].reachable && over_udp);
+        raw = raw || (search->paths[i].reachable && !over_udp);
+    }
+    return udp && !raw;
+}
+
 /** Note which hosts answered. If only another module reached a host, the search was cut short. */
 static void note_host(const struct search *search, unsigned first, unsigned end)
 {
     bool present = is_present(search, first, end);
 
+    if (is_beyond(search, first, end)) {
+        mca_btl_rawe_proc_note_beyond(search->candidates[first].host,
+                                      search->module->address.index);
+    }
     for (unsigned i = first; i < end; ++i) {
         const struct candidate *candidate = &search->candidates[i];
         uint32_t passed_bytes = search->paths[i].mtu_passed_bytes;

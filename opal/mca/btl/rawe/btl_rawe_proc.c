@@ -528,8 +528,11 @@ bool mca_btl_rawe_proc_is_local(const struct mca_btl_rawe_published *published)
     return 0 != published->count && published->host == records.host;
 }
 
-/** Stands for a path's MAC address in the entry that tells whether a host is silent. */
+/** Stands for a path's MAC address in the entry that tells what is known of a host. */
 static const uint8_t any_mac[RAWE_MAC_BYTES] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
+
+/** Values of that entry: see btl_rawe_proc.h. */
+enum { HOST_HEARD = 0, HOST_SILENT, HOST_BEYOND };
 
 /** Return the key of a module's path to an interface of a host. The value is the MTU. */
 static uint64_t path_key(uint64_t host, unsigned module_index, const uint8_t mac[RAWE_MAC_BYTES])
@@ -570,18 +573,28 @@ static void path_note(uint64_t host, unsigned module_index, const uint8_t mac[RA
 
 bool mca_btl_rawe_proc_host_silent(uint64_t host, unsigned module_index)
 {
-    return 0 != path_value(host, module_index, any_mac);
+    return HOST_SILENT == path_value(host, module_index, any_mac);
 }
 
 void mca_btl_rawe_proc_note_silent(uint64_t host, unsigned module_index)
 {
-    path_note(host, module_index, any_mac, 1);
+    path_note(host, module_index, any_mac, HOST_SILENT);
+}
+
+bool mca_btl_rawe_proc_host_beyond(uint64_t host, unsigned module_index)
+{
+    return HOST_BEYOND == path_value(host, module_index, any_mac);
+}
+
+void mca_btl_rawe_proc_note_beyond(uint64_t host, unsigned module_index)
+{
+    path_note(host, module_index, any_mac, HOST_BEYOND);
 }
 
 void mca_btl_rawe_proc_note_heard(uint64_t host, unsigned module_index,
                                   const uint8_t mac[RAWE_MAC_BYTES], uint32_t mtu_bytes)
 {
-    path_note(host, module_index, any_mac, 0);
+    path_note(host, module_index, any_mac, HOST_HEARD);
     path_note(host, module_index, mac, mtu_bytes);
 }
 

@@ -66,6 +66,13 @@ bool mca_btl_rawe_proc_is_local(const struct mca_btl_rawe_published *published);
 bool mca_btl_rawe_proc_host_silent(uint64_t host, unsigned module_index);
 void mca_btl_rawe_proc_note_silent(uint64_t host, unsigned module_index);
 
+/**
+ * Return true if a search by this module, for raw frames, found a process on the host over UDP only,
+ * and the module has not heard the host since.
+ */
+bool mca_btl_rawe_proc_host_beyond(uint64_t host, unsigned module_index);
+void mca_btl_rawe_proc_note_beyond(uint64_t host, unsigned module_index);
+
 /** Note that a module has heard a process on this host over an interface, and the path's MTU. */
 void mca_btl_rawe_proc_note_heard(uint64_t host, unsigned module_index,
                                   const uint8_t mac[RAWE_MAC_BYTES], uint32_t mtu_bytes);
