@@ -174,6 +174,25 @@ TEST(search__sizes_below_one_that_passed_are_not_asked)
     assert_int_equal(paths[0].mtu_passed_bytes, 9000);
 }
 
+/** Rounds that a stopped host did not answer show nothing about sizes, though it answers one later. */
+TEST(search__rounds_before_an_answer_do_not_count)
+{
+    uint32_t mtus[32];
+
+    begin_one(65536);
+    (void)pass(mtus, 32);
+    rawe_path_search_answered(&search, 0, SMALLEST);
+    while (now_ns < 5 * SECOND) {
+        assert_true(pass(mtus, 32) > 0);
+        now_ns = search.wake_ns;
+    }
+    /* Our full ring has dropped the other answers. */
+    rawe_path_search_answered(&search, 0, 9198);
+    run(32767);
+    assert_int_equal(paths[0].mtu_passed_bytes, 32000);
+    assert_true(now_ns < 7 * SECOND);
+}
+
 /** A suspended job resumes with the search time that it had left, less 50 ms. */
 TEST(search__an_own_pause_is_no_silence)
 {

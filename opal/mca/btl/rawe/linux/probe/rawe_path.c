@@ -18,12 +18,14 @@
 #define ROUNDS_FULL_ALONE 4u
 
 /**
- * After this many rounds, in 930 ms, sizes that have not passed are too large. Each size is tried
- * at least 10 times: with one frame in ten lost each way, all fail once in 17 million times. If
- * nothing has passed, the responder may not have run, with many ranks on few cores: it must answer
- * all sizes, and the full size is sent repeatedly.
+ * After this many rounds, 9 of them since a larger size passed, in 930 ms, sizes that have not
+ * passed are too large. Earlier rounds show nothing: the peer may have been stopped, and its later
+ * answers too many for our ring. Each size is tried at least 10 times, the round that passed
+ * included: with one frame in ten lost each way, all fail once in 17 million times. If nothing has
+ * passed, the responder may not have run, with many ranks on few cores: it must answer all sizes,
+ * and the full size is sent repeatedly.
  */
-#define ROUNDS_MAX (ROUNDS_FULL_ALONE + 10u)
+#define ROUNDS_MAX (ROUNDS_FULL_ALONE + 9u)
 
 /** Pacing interval: a responder that may be slow must receive the answers. */
 #define PACE_NS (2 * NS_PER_MS)
@@ -115,6 +117,7 @@ void rawe_path_search_answered(struct rawe_path_search *search, unsigned index, 
         path->mtu_passed_bytes = path->mtu_bytes;
     } else if (mtu_bytes != RAWE_PATH_MTU_SMALLEST_BYTES && mtu_bytes > path->mtu_passed_bytes) {
         path->mtu_passed_bytes = mtu_bytes;
+        path->round = path->round < ROUNDS_FULL_ALONE ? path->round : ROUNDS_FULL_ALONE;
     }
 }
 

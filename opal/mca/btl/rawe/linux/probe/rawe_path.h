@@ -10,7 +10,8 @@
  *   SIZES   rounds of larger frames: first only the full size, then all common sizes above the
  *           largest that has passed
  *
- * The result is final once the full size has passed, or after ROUNDS_MAX rounds without progress.
+ * The result is final once the full size has passed, or after some rounds in which no larger size
+ * has passed.
  *
  * Most paths between processes with several interfaces lead nowhere, because the interfaces are on
  * different networks. Once one path reaches a process, the search gives its other paths less time.
