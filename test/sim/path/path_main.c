@@ -58,7 +58,7 @@ static void plan_process(struct plan *plan, struct sim_random *random, unsigned 
     process->stall_ns = plan->stalls && sim_random_below(random, 3) == 0
                             ? sim_random_scaled(random, NS_PER_MS, 4 * NS_PER_S)
                             : 0;
-    process->stall_from_ns = process->starts_ns + sim_random_below(random, 10 * NS_PER_MS);
+    process->stall_from_ns = process->starts_ns + sim_random_scaled(random, NS_PER_MS, NS_PER_S);
     for (unsigned i = 0; i < process->paths; i++) {
         const unsigned index = plan->paths++;
         plan_path(plan, random, index, !sim_random_chance(random, dead_ppm));
