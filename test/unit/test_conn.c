@@ -331,6 +331,17 @@ TEST_WITH(with_stalled, stall__ends_by_the_peer_timeout)
     }
 }
 
+/** Frames that never arrive would otherwise fill the path: a large one for each round trip. */
+TEST_WITH(with_stalled, stall__resends_ever_more_rarely)
+{
+    stall_with_large_frames();
+    unit_run(&net, 2 * UNIT_S, 20 * UNIT_US);
+    assert_in_range(engine(0)->counters.frames_resent, 20, 200);
+    net.filter = NULL;
+    unit_run(&net, 200 * UNIT_MS, 20 * UNIT_US);
+    assert_int_equal(stalled_send.status, RAWE_STATUS_DONE);
+}
+
 TEST_WITH(with_stalled, stall__does_not_count_while_we_are_away)
 {
     stall_with_large_frames();

@@ -284,10 +284,29 @@ __attribute__((hot)) void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t n
     rawe_conn_plan_probe(conn, now_ns);
 }
 
+/** Longest interval between probes of a stall, which count as absence if much further apart. */
+#define STALL_INTERVAL_MOST_NS 50000000ull
+
+/**
+ * Return the interval until the next probe. During a stall, each answer causes a resend of frames
+ * that probably do not pass, so each transmission doubles the interval, like TCP's RTO.
+ */
+static uint64_t patient_interval_ns(const struct rawe_conn *conn)
+{
+    const struct rawe_txframe *oldest = conn->tx.window.oldest;
+    unsigned sendings = oldest != NULL ? oldest->sendings : 0;
+    uint64_t interval_ns = probe_interval_ns(conn);
+    for (; sendings > RAWE_LIVENESS_STALL_SENDINGS && interval_ns < STALL_INTERVAL_MOST_NS / 2;
+         sendings--) {
+        interval_ns *= 2;
+    }
+    return interval_ns;
+}
+
 void rawe_conn_correct_probe(struct rawe_conn *conn, uint64_t now_ns)
 {
     if (conn->path.liveness.probe_deadline_ns <= now_ns &&
         conn->handshake.state == RAWE_CONN_OPEN && !conn->tx.wants_credit) {
-        rawe_liveness_correct(&conn->path.liveness, probe_interval_ns(conn));
+        rawe_liveness_correct(&conn->path.liveness, patient_interval_ns(conn));
     }
 }
