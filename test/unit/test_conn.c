@@ -342,6 +342,22 @@ TEST_WITH(with_stalled, stall__resends_ever_more_rarely)
     assert_int_equal(stalled_send.status, RAWE_STATUS_DONE);
 }
 
+/** Long frames may be lost while the peer refuses short ones: only the path can be at fault. */
+TEST_WITH(with_stalled, stall__without_credit_is_reported_but_does_not_end)
+{
+    engine(0)->config.liveness.peer_timeout_ns = UNIT_S;
+    stall_with_large_frames();
+    unit_run(&net, 100 * UNIT_MS, 20 * UNIT_US);
+    stalled_calls = 0;
+    for (unsigned i = 0; i < 10000; i++) {
+        end(0)->tx.peer_credit = 0;
+        unit_run(&net, 200 * UNIT_US, 200 * UNIT_US);
+    }
+    assert_true(stalled_calls > 0);
+    assert_int_equal(stalled_ns, 0);
+    assert_int_equal(net.node[0].failed_calls, 0);
+}
+
 TEST_WITH(with_stalled, stall__does_not_count_while_we_are_away)
 {
     stall_with_large_frames();

@@ -191,9 +191,6 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
     bool absent = engine->deferral->active && !engine->finalizing;
     uint64_t stalled_ns =
         rawe_liveness_stalled_ns(&conn->path.liveness, window->una, sendings, absent, now_ns);
-    if (stalled_ns == 0) {
-        return true;
-    }
     if (timeout_ns != 0 && stalled_ns >= timeout_ns && !engine->finalizing) {
         if (rawe_conn_peer_gone(conn, stalled_ns)) {
             return true;
@@ -201,7 +198,11 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
         rawe_conn_fail(conn, RAWE_FAILURE_SILENT, stalled_ns);
         return false;
     }
-    if (conn->path.liveness.probes_unanswered == 0 && engine->callbacks.stalled != NULL) {
+    /* A peer may refuse short frames while longer ones no longer pass: validate the path then. */
+    bool refused = !sends && !absent && !rawe_sendwin_empty(window) &&
+                   window->oldest->sendings >= RAWE_LIVENESS_STALL_SENDINGS;
+    if ((stalled_ns != 0 || refused) && conn->path.liveness.probes_unanswered == 0 &&
+        engine->callbacks.stalled != NULL) {
         engine->callbacks.stalled(engine->context, conn, stalled_ns);
     }
     return true;

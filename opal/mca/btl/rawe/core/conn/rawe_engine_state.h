@@ -60,7 +60,7 @@ struct rawe_callbacks {
     void (*silent)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
     /**
      * Called if probes are answered but the oldest frame, although retransmitted, has not arrived
-     * for `stalled_ns`. Find out whether the path still carries its length (if not, call
+     * for `stalled_ns`; 0: it may have been lost, or the peer refused it. Find out whether the path still carries its length (if not, call
      * rawe_peer_set_payload_max), and whether the process is in MPI (if not, rawe_liveness_alive).
      * Called with each further probe. May be NULL.
      */
