@@ -16,6 +16,7 @@
  *   sim_address  interfaces that change address     sim_served    no peer starves
  *   sim_event    the event queue                    sim_run       one run; trace, violations
  *   sim_access   one-sided accesses                 sim_main      command line, many runs
+ *   sim_shrink   a path whose MTU shrinks
  */
 #ifndef SIM_H
 #define SIM_H
@@ -56,6 +57,7 @@ enum sim_event_kind {
     SIM_EVENT_PLUG,    /**< the cable of interface `value` is put back */
     SIM_EVENT_ADDRESS, /**< an interface of a host changes address; `value` decides which */
     SIM_EVENT_LOSSY,   /**< a route begins to lose frames */
+    SIM_EVENT_SHRINK,  /**< the MTU of a path shrinks */
 };
 
 /* ---- network ---- */
@@ -92,9 +94,17 @@ struct sim_lossy {
     uint64_t others_ns;   /**< ... and when that count last changed */
 };
 
+/** A path whose MTU shrinks. */
+struct sim_shrink {
+    bool on;
+    uint32_t node;
+    unsigned nic;
+};
+
 struct sim_net {
     struct sim_random loss, burst, duplicate, reorder, jitter, corrupt, partition, forge;
     struct sim_lossy lossy;
+    struct sim_shrink shrink;
     uint64_t partition_until_ns;
     uint8_t *side; /**< by node: 0 or 1 */
     bool one_way;  /**< only frames from side 0 to side 1 are lost */
@@ -196,6 +206,18 @@ void sim_lossy_begin(struct sim *sim);
 bool sim_lossy_takes(struct sim *sim, const struct sim_packet *packet);
 /** After a node's progress, check that it has left the lossy route and no other route. */
 void sim_lossy_check_node(struct sim_node *node);
+
+/* ---- a path whose MTU shrinks ---- */
+
+/** Choose the path, and plan when its MTU shrinks. */
+void sim_shrink_plan(struct sim *sim);
+void sim_shrink_begin(struct sim *sim);
+/** Return true if the packet's frames are too long for its path. */
+bool sim_shrink_takes(const struct sim *sim, const struct sim_packet *packet);
+/** Return the longest payload, at most `payload_bytes`, for which PINGs pass on a route. */
+uint32_t sim_shrink_payload_bytes(const struct sim_peer *route, uint32_t payload_bytes);
+/** Validate the path of a route with a stalled connection; called repeatedly meanwhile. */
+void sim_shrink_validate(struct sim_peer *route);
 
 /* ---- forged frames ---- */
 

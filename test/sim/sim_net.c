@@ -205,6 +205,9 @@ static const char *misfortune(struct sim *sim, const struct sim_packet *packet)
     if (sim_lossy_takes(sim, packet)) {
         return "its route is lossy";
     }
+    if (sim_shrink_takes(sim, packet)) {
+        return "it is too long";
+    }
     if (!sim_faults_on(sim)) {
         return NULL;
     }

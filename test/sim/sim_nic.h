@@ -133,6 +133,7 @@ struct sim_peer {
     unsigned times_down;                  /**< total number of times */
     uint64_t down_ns;                     /**< when it went down; 0: it is up */
     bool was_down;                        /**< at the last check: sim_lossy.c */
+    uint64_t validated_ns;                /**< when path discovery began: sim_shrink.c */
     struct sim_address address;
     uint64_t pong_ns;               /**< last answer of its responder, by the node's clock */
     uint64_t absent_ns[RAWE_LANES]; /**< ... that reported its program as computing */

@@ -38,7 +38,7 @@ const struct sim_fault_name sim_fault_names[SIM_FAULTS] = {
 #define UNCERTAIN                                                                           \
     (SIM_BIT(LOSS) | SIM_BIT(BURST) | DAMAGING | SIM_BIT(RING) | SIM_BIT(SWITCH) |          \
      SIM_BIT(PARTITION) | SIM_BIT(FULL) | SIM_BIT(UNEVEN) | SIM_BIT(JUMP) | SIM_BIT(PULL) | \
-     SIM_BIT(LOSSY) | SIM_BIT(ADDRESS) | SIM_BIT(ERROR) | SIM_BIT(STRAY))
+     SIM_BIT(LOSSY) | SIM_BIT(ADDRESS) | SIM_BIT(ERROR) | SIM_BIT(STRAY) | SIM_BIT(SHRINK))
 
 /**
  * One in this many runs with several interfaces has a lossy route; it takes as long as 100 others.
@@ -523,6 +523,39 @@ static void plan_steady_workload(struct sim_plan *plan, const struct sim_options
     }
 }
 
+/** One in this many runs has a path whose MTU shrinks; the fault is rarely combined with all. */
+#define SHRINK_RARELY 16u
+#define SHRINK_LEAST_BYTES 256u
+
+/** Plan that the MTU of a path shrinks. */
+static void plan_shrink(struct sim_plan *plan, const struct sim_options *options)
+{
+    struct sim_random random = sim_random_stream(options->seed, 54);
+
+    if (!options->faults_exact && sim_random_below(&random, SHRINK_RARELY) == 0 &&
+        plan->faults != 0 && (options->faults & SIM_BIT(SHRINK)) != 0) {
+        plan->faults |= SIM_BIT(SHRINK);
+    }
+    if ((plan->faults & (SIM_FAULTS_LYING | SIM_BIT(STEADY))) != 0) {
+        plan->faults &= ~SIM_BIT(SHRINK);
+    }
+}
+
+/** Plan the smaller MTU. */
+static void plan_shrunk(struct sim_plan *plan, uint64_t seed)
+{
+    struct sim_random random = sim_random_stream(seed, 56);
+
+    if ((plan->faults & SIM_BIT(SHRINK)) == 0 || plan->payload_max_bytes <= SHRINK_LEAST_BYTES) {
+        return;
+    }
+    plan->shrink = (enum sim_shrink_kind)sim_random_below(&random, SIM_SHRINK_KINDS);
+    plan->shrink_bytes =
+        (uint32_t)sim_random_between(&random, SHRINK_LEAST_BYTES, plan->payload_max_bytes - 8u) &
+        ~7u;
+    plan->shrink_from_ns = sim_random_scaled(&random, 10 * US, plan->faults_end_ns);
+}
+
 /** Plan enough traffic that a lossy route is left, and used again after it has recovered. */
 static void plan_lossy_workload(struct sim_plan *plan, const struct sim_options *options)
 {
@@ -610,6 +643,7 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     plan_addresses(plan, options);
     plan_ports(plan, options);
     plan_steady(plan, options);
+    plan_shrink(plan, options);
     plan_engine(plan, &random);
     plan_network(plan, &random);
     plan_faults(plan, &random);
@@ -621,6 +655,7 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     }
     calm(plan);
     calm_troubles(plan);
+    plan_shrunk(plan, options->seed);
     plan_long_transfers(plan, options->seed);
     plan_lossy_workload(plan, options);
     plan_steady_workload(plan, options);

@@ -51,7 +51,8 @@
     X(ERROR,     "error",     "ports report errors: they lose frames for a while")                \
     X(STRAY,     "stray",     "frames reach another process of the host for a while")             \
     X(STEP,      "step",      "the clock of arrival times is set forward or back")                \
-    X(STEADY,    "steady",    "programs send to one node continuously")
+    X(STEADY,    "steady",    "programs send to one node continuously")                           \
+    X(SHRINK,    "shrink",    "the MTU of a path shrinks")
 /* clang-format on */
 
 enum sim_fault {
@@ -67,7 +68,7 @@ enum sim_fault {
     (SIM_BIT(LOSS) | SIM_BIT(DUPLICATE) | SIM_BIT(REORDER) | SIM_BIT(JITTER) | SIM_BIT(PAUSE) | \
      SIM_BIT(RING) | SIM_BIT(SWITCH) | SIM_BIT(FULL) | SIM_BIT(JUMP) | SIM_BIT(COARSE) |        \
      SIM_BIT(WRAP) | SIM_BIT(UNEVEN) | SIM_BIT(FORGE) | SIM_BIT(THREAD) | SIM_BIT(PULL) |       \
-     SIM_BIT(LOSSY) | SIM_BIT(ADDRESS) | SIM_BIT(STEP) | SIM_BIT(STEADY))
+     SIM_BIT(LOSSY) | SIM_BIT(ADDRESS) | SIM_BIT(STEP) | SIM_BIT(STEADY) | SIM_BIT(SHRINK))
 /** Faults whose frames may be believed: only safety still holds. */
 #define SIM_FAULTS_LYING SIM_BIT(HOSTILE)
 
@@ -120,6 +121,15 @@ enum sim_lossy_kind {
     SIM_LOSSY_OUT,       /**< from an interface */
     SIM_LOSSY_ALL,       /**< on all routes */
     SIM_LOSSY_KINDS
+};
+
+/** Which frames meet a smaller MTU. */
+enum sim_shrink_kind {
+    SIM_SHRINK_BOTH, /**< to and from an interface */
+    SIM_SHRINK_IN,   /**< to an interface */
+    SIM_SHRINK_OUT,  /**< from an interface */
+    SIM_SHRINK_ALL,
+    SIM_SHRINK_KINDS
 };
 
 struct sim_plan {
@@ -189,8 +199,11 @@ struct sim_plan {
     enum sim_lossy_kind lossy;
     uint32_t lossy_ppm; /**< 0: no route is lossy */
     uint64_t lossy_from_ns, lossy_until_ns;
-    unsigned slowness_most; /**< of links; 1: all are alike */
-    bool lying;             /**< frames may contain data that was never sent */
+    enum sim_shrink_kind shrink;
+    uint32_t shrink_bytes;   /**< longest payload that then passes */
+    uint64_t shrink_from_ns; /**< 0: no MTU shrinks */
+    unsigned slowness_most;  /**< of links; 1: all are alike */
+    bool lying;              /**< frames may contain data that was never sent */
     uint64_t forge_gap_ns, replay_gap_ns, hostile_gap_ns; /**< between frames; 0: none */
 
     uint64_t depart_ns; /**< nodes finalize within this time of each other; 0: they just end */

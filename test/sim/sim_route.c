@@ -64,12 +64,15 @@ static struct sim_peer *open_route(struct sim_nic *nic, uint32_t index, unsigned
     if (knows && to->payload_max_bytes < config.payload_max_bytes) {
         config.payload_max_bytes = to->payload_max_bytes;
     }
-    while (beside != NULL && (beside->node != index || beside->life != other->life)) {
-        beside = beside->next;
-    }
     route->nic = nic;
     route->far = far;
     route->node = index;
+    if (knows) {
+        config.payload_max_bytes = sim_shrink_payload_bytes(route, config.payload_max_bytes);
+    }
+    while (beside != NULL && (beside->node != index || beside->life != other->life)) {
+        beside = beside->next;
+    }
     route->life = other->life;
     route->number = node->routes_opened++;
     route->opened_ns = node->sim->now_ns;
@@ -240,7 +243,7 @@ void sim_route_ask(struct sim_peer *route, unsigned what, uint16_t port, uint32_
 }
 
 /** Send a PING to the peer's responder, as the component does, and report its earlier answers. */
-void sim_route_stalled(void *context, struct rawe_conn *conn, uint64_t silent_ns)
+static void ask_responder(struct rawe_conn *conn, uint64_t silent_ns)
 {
     const struct sim_channel *channel = conn->owner;
     struct sim_peer *route = sim_route_of(rawe_peer_used(conn));
@@ -255,11 +258,17 @@ void sim_route_stalled(void *context, struct rawe_conn *conn, uint64_t silent_ns
     rawe_liveness_alive(&conn->path.liveness, route->absent_ns[channel->lane]);
 }
 
+void sim_route_stalled(void *context, struct rawe_conn *conn, uint64_t stalled_ns)
+{
+    ask_responder(conn, stalled_ns);
+    sim_shrink_validate(sim_route_of(rawe_peer_used(conn)));
+}
+
 void sim_route_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     struct sim_nic *nic = context;
 
-    sim_route_stalled(context, conn, silent_ns);
+    ask_responder(conn, silent_ns);
     rawe_failover_silent(&nic->node->failover, conn, nic->engine.now_ns);
 }
 

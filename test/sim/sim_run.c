@@ -159,6 +159,9 @@ static void dispatch(struct sim *sim, const struct sim_event *event)
     case SIM_EVENT_LOSSY:
         sim_lossy_begin(sim);
         break;
+    case SIM_EVENT_SHRINK:
+        sim_shrink_begin(sim);
+        break;
     case SIM_EVENT_SUSPEND:
         sim_trouble_suspend(sim, node, event->value);
         break;
@@ -306,6 +309,7 @@ void sim_run(const struct sim_options *options, void (*on_violation)(struct sim 
     sim_trouble_plan(sim);
     sim_forge_plan(sim);
     sim_lossy_plan(sim);
+    sim_shrink_plan(sim);
     sim_address_plan(sim);
     for (unsigned i = 0; i < sim->plan.nodes; i++) {
         sim_node_init(sim, &sim->nodes[i], i);

@@ -23,6 +23,9 @@
 /** A peer whose address has changed is found within this time. */
 #define ADDRESS_NS 2000000000ull
 
+/** A sender learns within this time that the path's MTU has shrunk. */
+#define SHRINK_NS 2000000000ull
+
 /** Number of consecutive requests that may be lost. */
 #define QUESTIONS 4u
 
@@ -96,7 +99,9 @@ static uint64_t allowed_ns(const struct sim *sim)
     bool drops = (sim->plan.faults & (SIM_BIT(SWITCH) | SIM_BIT(RING) | SIM_BIT(MEMORY))) != 0;
     bool fades = sim->plan.batches && (sim->plan.faults & SIM_BIT(STEADY)) == 0;
     bool moves = sim->plan.readdressings != 0;
+    bool shrinks = sim->net.shrink.on;
     return SERVED_NS + (fades ? BATCHES_NS : 0) + (moves ? ADDRESS_NS : 0) +
+           (shrinks ? SHRINK_NS + QUESTIONS * sim->plan.probe_most_ns : 0) +
            sim->plan.clock_step_ns + sim->plan.poll_ns +
            (drops ? QUESTIONS * sim->plan.probe_most_ns : 0);
 }
