@@ -602,6 +602,9 @@ TEST(mca_btl_rawe_proc_given_up__when_no_module_reaches_it)
     mca_btl_rawe_proc_note_tried(name(1), 0, false);
     assert_true(mca_btl_rawe_proc_given_up(name(1)));
     assert_false(mca_btl_rawe_proc_given_up(name(2)));
+    mca_btl_rawe_state.finalizing = true; /* the module that reached it may be closed */
+    assert_false(mca_btl_rawe_proc_given_up(name(1)));
+    mca_btl_rawe_state.finalizing = false;
     mca_btl_rawe_proc_note_tried(name(1), 1, true);
     assert_false(mca_btl_rawe_proc_given_up(name(1)));
 }

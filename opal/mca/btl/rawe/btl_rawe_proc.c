@@ -424,7 +424,9 @@ bool mca_btl_rawe_proc_given_up(opal_process_name_t name)
 {
     pthread_mutex_lock(&records.lock);
     const struct record *record = record_find(name);
-    bool all = NULL != record && record->tried == (1u << mca_btl_rawe_state.module_count) - 1;
+    /* In finalize, modules that reached it may have been closed already. */
+    bool all = NULL != record && !mca_btl_rawe_state.finalizing &&
+               record->tried == (1u << mca_btl_rawe_state.module_count) - 1;
     pthread_mutex_unlock(&records.lock);
     return all;
 }
