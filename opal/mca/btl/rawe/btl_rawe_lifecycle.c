@@ -337,13 +337,16 @@ struct identity {
     uint16_t udp_port; /**< UDP uses this port instead; 0: not chosen yet */
 };
 
+/** An interface may be tried for raw frames, and then for UDP, with an address in place of a MAC. */
+#define IDENTITIES_MAX (2u * MCA_BTL_RAWE_MODULES_MAX)
+
 /**
  * Return an interface's identity, drawn on first use and kept for the life of the process. Open MPI
  * may be initialized again (MPI 4 sessions), but PMIx still gives peers the first published one.
  */
 static struct identity *identity_of(const struct rawe_interface *interface)
 {
-    static struct identity identities[MCA_BTL_RAWE_MODULES_MAX];
+    static struct identity identities[IDENTITIES_MAX];
     static unsigned count;
     struct identity drawn;
 
@@ -361,7 +364,7 @@ static struct identity *identity_of(const struct rawe_interface *interface)
     drawn.udp_port = 0;
     /* The responder's filter must distinguish the two keys. */
     drawn.ping_key = drawn.ping_key != drawn.key ? drawn.ping_key : ~drawn.key;
-    unsigned place = count < MCA_BTL_RAWE_MODULES_MAX ? count++ : count - 1;
+    unsigned place = count < IDENTITIES_MAX ? count++ : count - 1;
     identities[place] = drawn;
     return &identities[place];
 }
