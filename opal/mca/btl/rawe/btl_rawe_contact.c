@@ -402,7 +402,8 @@ static void enter_reached(struct search *search, opal_bitmap_t *reachable)
         if (NULL != *endpoint) {
             heed_mtu(*endpoint, passed_bytes);
             mca_btl_rawe_endpoint_introduce(*endpoint);
-            if (module->address.udp && !module->reached_any) {
+            if (module->address.udp && !module->reached_any && !module->interface.loopback &&
+                RAWE_PORT_KIND_BOTH == mca_btl_rawe_params_kinds()) {
                 mca_btl_rawe_compat_say("%s reaches %s by UDP, because raw frames do not",
                                         module->interface.name, mca_btl_rawe_peer_text(proc).text);
             }
@@ -703,7 +704,8 @@ void mca_btl_rawe_unknown_source(void *context, const struct rawe_conn *conn,
         mca_btl_rawe_state.deferral.active ? 0 : mca_btl_rawe_proc_find(name, &published);
     for (unsigned i = 0; i < count; ++i) {
         const struct mca_btl_rawe_address *address = &published.addresses[i];
-        if (may_be(address, from) && 0 == memcmp(address->mac, source_mac, RAWE_MAC_BYTES)) {
+        if (may_be(address, from) && address->udp == module->address.udp &&
+            0 == memcmp(address->mac, source_mac, RAWE_MAC_BYTES)) {
             /* If frames of this length do not pass, the path is validated like any path. */
             (void)mca_btl_rawe_endpoint_get(module, home->proc, address,
                                             MIN(address->mtu_bytes, module->address.mtu_bytes));
