@@ -305,6 +305,81 @@ TEST(search__ends_when_refused)
     assert_false(rawe_path_search_gives_up(&search, 2));
 }
 
+/** Answers from before the refusal may be read after it. */
+TEST(search__heeds_no_answer_once_refused)
+{
+    struct rawe_path_ping ping;
+
+    for (unsigned i = 0; i < 2; i++) {
+        paths[i] = (struct rawe_path){.mtu_bytes = 1500, .same_process = i == 1};
+    }
+    now_ns = SECOND;
+    rawe_path_search_begin(&search, paths, 2, 100, now_ns, 10 * SECOND);
+    assert_true(rawe_path_search_advance(&search, now_ns));
+    while (rawe_path_search_next(&search, &ping)) {
+    }
+    rawe_path_search_refused(&search, 0);
+    rawe_path_search_answered(&search, 1, 1500);
+    assert_false(rawe_path_search_advance(&search, now_ns + MS));
+    assert_false(paths[1].reachable);
+    assert_int_equal(paths[1].mtu_passed_bytes, 0);
+}
+
+/** A process that answers, but over no path that carries data, is left to another BTL like any. */
+TEST(search__gives_up_a_process_without_a_usable_path)
+{
+    static const struct {
+        const char *name;
+        bool last_chance, known, refused;
+        unsigned path; /* the one that answers */
+        uint32_t answer;
+        bool gives_up;
+    } cases[] = {
+        {"silent", true, false, false, 0, 0, true},
+        {"another search follows", false, false, false, 0, 0, false},
+        {"usable", true, false, false, 1, 1500, false},
+        {"only present", true, false, false, 0, SMALLEST, true},
+        {"present for another interface", true, false, false, 2, SMALLEST, true},
+        {"reached by another interface", true, true, false, 0, 0, false},
+        {"refuses after an answer", true, false, true, 0, 1500, true},
+        {"reached by another interface, refuses", true, true, true, 0, 0, false},
+    };
+
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        unit_case(cases[i].name);
+        struct rawe_path_ping ping;
+        for (unsigned k = 0; k < 4; k++) { /* the last one leads to another process */
+            paths[k] = (struct rawe_path){.mtu_bytes = 1500,
+                                          .process_known = k < 3 && cases[i].known,
+                                          .last_chance = k == 0 && cases[i].last_chance,
+                                          .same_process = k == 1 || k == 2,
+                                          .indirect = k == 2};
+        }
+        now_ns = SECOND;
+        rawe_path_search_begin(&search, paths, 4, 100, now_ns, SECOND);
+        (void)rawe_path_search_advance(&search, now_ns);
+        while (rawe_path_search_next(&search, &ping)) {
+        }
+        rawe_path_search_answered(&search, 3, 1500);
+        if (cases[i].answer != 0) {
+            rawe_path_search_answered(&search, cases[i].path, cases[i].answer);
+        }
+        (void)rawe_path_search_advance(&search, now_ns + MS);
+        if (cases[i].refused) {
+            rawe_path_search_refused(&search, 0);
+        }
+        while (rawe_path_search_advance(&search, now_ns)) {
+            while (rawe_path_search_next(&search, &ping)) {
+            }
+            now_ns = search.wake_ns;
+        }
+        for (unsigned k = 0; k < 3; k++) {
+            assert_int_equal(rawe_path_search_gives_up(&search, k), cases[i].gives_up);
+        }
+        assert_false(rawe_path_search_gives_up(&search, 3));
+    }
+}
+
 TEST(search__what_was_never_asked_is_no_answer)
 {
     uint32_t mtus[4];

@@ -102,12 +102,24 @@ void rawe_path_search_begin(struct rawe_path_search *search, struct rawe_path *p
     }
 }
 
+/** Return the first path to the process that this path leads to. */
+static struct rawe_path *head_of(const struct rawe_path_search *search, unsigned index)
+{
+    while (search->paths[index].same_process) {
+        index--;
+    }
+    return &search->paths[index];
+}
+
 void rawe_path_search_answered(struct rawe_path_search *search, unsigned index, uint32_t mtu_bytes)
 {
     struct rawe_path *path = &search->paths[index];
 
     if (mtu_bytes > path->mtu_bytes && mtu_bytes != RAWE_PATH_MTU_SMALLEST_BYTES) {
         return; /* no PING of this size was sent */
+    }
+    if (head_of(search, index)->refused) {
+        return; /* this answer was sent before the refusal, over another path */
     }
     if (!path->reachable) {
         path->reachable = true;
@@ -119,15 +131,6 @@ void rawe_path_search_answered(struct rawe_path_search *search, unsigned index, 
         path->mtu_passed_bytes = mtu_bytes;
         path->round = path->round < ROUNDS_FULL_ALONE ? path->round : ROUNDS_FULL_ALONE;
     }
-}
-
-/** Return the first path to the process that this path leads to. */
-static struct rawe_path *head_of(const struct rawe_path_search *search, unsigned index)
-{
-    while (search->paths[index].same_process) {
-        index--;
-    }
-    return &search->paths[index];
 }
 
 void rawe_path_search_heard(struct rawe_path_search *search, unsigned index)
@@ -149,9 +152,14 @@ void rawe_path_search_refused(struct rawe_path_search *search, unsigned index)
 
 bool rawe_path_search_gives_up(const struct rawe_path_search *search, unsigned index)
 {
-    const struct rawe_path *head = head_of(search, index);
+    const struct rawe_path *head = head_of(search, index), *path = head;
+    bool usable = head->process_known;
 
-    return head->last_chance && head->present_ns == 0;
+    do {
+        usable = usable || path->mtu_passed_bytes != 0;
+        path++;
+    } while (path != &search->paths[search->count] && path->same_process);
+    return head->last_chance && !usable;
 }
 
 /** Return true if testing this path can reveal nothing more. */

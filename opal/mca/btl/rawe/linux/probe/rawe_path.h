@@ -40,7 +40,7 @@ struct rawe_path {
     bool process_known; /**< another of our interfaces already reaches the process */
     /** First path only: end the search for the process if it is silent for this time; 0: never */
     uint64_t silence_ns;
-    /** First path only: if no path is found, the process is given up, and told so. */
+    /** First path only: if no path is usable, the process is given up, and told so. */
     bool last_chance;
     bool deprioritized; /**< our interface has reached no process yet: test it only briefly */
     /**
