@@ -77,13 +77,20 @@ struct rawe_watch *rawe_watch_begin(struct rawe_watch_table *table,
     return watch;
 }
 
+/** Take a watch out of the table; the caller frees it. Lock held. */
+static void take_out(struct rawe_watch_table *table, const struct rawe_watch *watch)
+{
+    const uint32_t index = watch->token & INDEX_MASK;
+
+    table->watches[index] = NULL;
+    table->free_from = index < table->free_from ? index : table->free_from;
+}
+
 void rawe_watch_end(struct rawe_watch_table *table, struct rawe_watch *watch)
 {
     if (watch != NULL) {
-        const uint32_t index = watch->token & INDEX_MASK;
         pthread_mutex_lock(&table->lock);
-        table->watches[index] = NULL;
-        table->free_from = index < table->free_from ? index : table->free_from;
+        take_out(table, watch);
         pthread_mutex_unlock(&table->lock);
         free(watch);
     }
@@ -95,21 +102,26 @@ static bool is_same(const struct rawe_ping_address *to, uint16_t port, uint32_t 
     return to->port == port && to->key == key;
 }
 
-struct rawe_watch *rawe_watch_seek(struct rawe_watch_table *table,
-                                   const struct rawe_ping_address *to)
+/** Forget that the process at this address was given up. */
+static void forget_given_up(struct rawe_watch_table *table, const struct rawe_ping_address *to)
 {
-    struct rawe_watch *forgotten = NULL;
-
     pthread_mutex_lock(&table->lock);
     for (uint32_t i = 0; i < table->used; i++) {
         struct rawe_watch *watch = table->watches[i];
         if (watch != NULL && __atomic_load_n(&watch->given_up, __ATOMIC_RELAXED) &&
             is_same(&watch->to, to->port, to->key)) {
-            forgotten = watch;
+            take_out(table, watch); /* before another thread finds it, too */
+            __atomic_fetch_sub(&table->sought, 1, __ATOMIC_RELAXED);
+            free(watch);
         }
     }
     pthread_mutex_unlock(&table->lock);
-    rawe_watch_unseek(table, forgotten);
+}
+
+struct rawe_watch *rawe_watch_seek(struct rawe_watch_table *table,
+                                   const struct rawe_ping_address *to)
+{
+    forget_given_up(table, to);
     struct rawe_watch *watch = rawe_watch_begin(table, to);
     __atomic_fetch_add(&table->sought, watch != NULL, __ATOMIC_RELAXED);
     return watch;
