@@ -342,6 +342,21 @@ TEST_WITH(with_stalled, stall__resends_ever_more_rarely)
     assert_int_equal(stalled_send.status, RAWE_STATUS_DONE);
 }
 
+/** Until chance no longer explains the losses, each resend follows as soon as the one before. */
+TEST_WITH(with_stalled, stall__first_resends_are_no_rarer)
+{
+    uint64_t sent_ns[RAWE_LIVENESS_STALL_SENDINGS + 3] = {0}; /* by number of transmissions */
+    stall_with_large_frames();
+    for (unsigned sendings = 0; sendings < RAWE_LIVENESS_STALL_SENDINGS + 2;) {
+        unit_run(&net, 10 * UNIT_US, 10 * UNIT_US);
+        sendings = end(0)->tx.window.oldest->sendings;
+        sent_ns[sendings] = sent_ns[sendings] != 0 ? sent_ns[sendings] : net.now_ns;
+    }
+    uint64_t *last = &sent_ns[RAWE_LIVENESS_STALL_SENDINGS + 2];
+    assert_true(last[-2] - last[-3] < 2 * (sent_ns[2] - sent_ns[1]));
+    assert_true(last[0] - last[-1] > 3 * (last[-2] - last[-3]) / 2);
+}
+
 /** Long frames may be lost while the peer refuses short ones: only the path can be at fault. */
 TEST_WITH(with_stalled, stall__without_credit_is_reported_but_does_not_end)
 {
@@ -356,6 +371,28 @@ TEST_WITH(with_stalled, stall__without_credit_is_reported_but_does_not_end)
     assert_true(stalled_calls > 0);
     assert_int_equal(stalled_ns, 0);
     assert_int_equal(net.node[0].failed_calls, 0);
+}
+
+/** The callback may call MPI, and one loss says nothing about the path. */
+TEST_WITH(with_stalled, stall__without_credit_is_reported_only_in_mpi_and_after_resends)
+{
+    stall_with_large_frames();
+    for (unsigned i = 0; i < 1000; i++) {
+        end(0)->tx.peer_credit = 0;
+        unit_run(&net, 200 * UNIT_US, 200 * UNIT_US);
+        assert_true(stalled_calls == 0 ||
+                    end(0)->tx.window.oldest->sendings >= RAWE_LIVENESS_STALL_SENDINGS);
+    }
+    unit_run(&net, 100 * UNIT_MS, 20 * UNIT_US);
+    rawe_engine_defer_begin(engine(0));
+    stalled_calls = 0;
+    for (unsigned i = 0; i < 1000; i++) {
+        end(0)->tx.peer_credit = 0;
+        unit_run(&net, 200 * UNIT_US, 200 * UNIT_US);
+    }
+    rawe_engine_defer_end(engine(0));
+    rawe_engine_deliver_deferred(engine(0));
+    assert_int_equal(stalled_calls, 0);
 }
 
 TEST_WITH(with_stalled, stall__does_not_count_while_we_are_away)

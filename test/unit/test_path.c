@@ -265,14 +265,15 @@ TEST(search__a_process_that_asks_is_not_silent)
     struct rawe_path_ping ping;
     unsigned heard = 0;
 
-    begin_one(1500);
-    paths[0].silence_ns = SECOND;
-    paths[0].last_chance = true;
+    paths[0] = (struct rawe_path){.mtu_bytes = 1500, .silence_ns = SECOND, .last_chance = true};
+    paths[1] = (struct rawe_path){.mtu_bytes = 1500, .same_process = true};
+    now_ns = SECOND;
+    rawe_path_search_begin(&search, paths, 2, 100, now_ns, 10 * SECOND);
     while (rawe_path_search_advance(&search, now_ns)) {
         while (rawe_path_search_next(&search, &ping)) {
         }
         if (now_ns >= SECOND + 900 * MS && heard++ == 0) {
-            rawe_path_search_heard(&search, 0);
+            rawe_path_search_heard(&search, 1);
         }
         now_ns = search.wake_ns;
     }
@@ -378,6 +379,41 @@ TEST(search__gives_up_a_process_without_a_usable_path)
         }
         assert_false(rawe_path_search_gives_up(&search, 3));
     }
+}
+
+/** With one frame in ten lost each way, a size that fails ten times does not pass. */
+TEST(search__tries_each_size_ten_times)
+{
+    struct rawe_path_ping ping;
+    unsigned asked = 0;
+
+    begin_one(2044);
+    while (rawe_path_search_advance(&search, now_ns)) {
+        uint32_t passed = 0;
+        while (rawe_path_search_next(&search, &ping)) {
+            asked += ping.mtu_bytes == 2000;
+            passed = passed == 0 && ping.mtu_bytes <= 1500 ? ping.mtu_bytes : passed;
+        }
+        if (passed != 0) {
+            rawe_path_search_answered(&search, 0, passed);
+        }
+        now_ns = search.wake_ns;
+    }
+    assert_int_equal(paths[0].mtu_passed_bytes, 1500);
+    assert_int_equal(asked, 10);
+}
+
+TEST(search__forgets_an_earlier_refusal)
+{
+    uint32_t mtus[4];
+
+    begin_one(1500);
+    rawe_path_search_refused(&search, 0);
+    assert_int_equal(pass(mtus, 4), 0);
+    rawe_path_search_begin(&search, paths, 1, 100, now_ns, 10 * SECOND);
+    assert_int_equal(pass(mtus, 4), 1);
+    rawe_path_search_answered(&search, 0, 1500);
+    assert_true(paths[0].reachable);
 }
 
 TEST(search__what_was_never_asked_is_no_answer)

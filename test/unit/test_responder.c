@@ -38,6 +38,8 @@ static uint16_t source_port;
 
 static uint8_t flags; /**< flags of arriving frames */
 
+static uint32_t peer_key = PEER_KEY; /**< of the interface that sends them */
+
 static uint64_t token = 5; /**< token of arriving frames; set to that of each PING sent */
 
 static const uint8_t own_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
@@ -148,7 +150,7 @@ static void append(const uint8_t mac[RAWE_MAC_BYTES], uint8_t type, unsigned cou
                                        .key = OWN_KEY,
                                        .connection_id = named,
                                        .payload_bytes = RAWE_PING_BYTES};
-    const struct rawe_ping ping = {.key = PEER_KEY, .port = PEER_PORT, .token = token};
+    const struct rawe_ping ping = {.key = peer_key, .port = PEER_PORT, .token = token};
 
     for (unsigned i = 0; i < count; i++) {
         uint8_t *frame = memory.frames[(memory.first + memory.waiting++) % FRAMES];
@@ -281,6 +283,80 @@ TEST(rawe_responder__tells_a_process_that_it_was_given_up)
     assert_int_equal(answer_flags(), RAWE_FLAG_GIVEN_UP);
     assert_false(search_for_peer(0).reachable); /* it was introduced again */
     assert_int_equal(answer_flags(), 0);
+}
+
+/** PINGs may come from any of its interfaces. */
+TEST(rawe_responder__tells_all_interfaces_of_a_process_that_it_was_given_up)
+{
+    struct rawe_path paths[] = {
+        {.mtu_bytes = 1500, .silence_ns = 1, .last_chance = true},
+        {.mtu_bytes = 1500, .same_process = true},
+        {.mtu_bytes = 1500, .silence_ns = 1},
+    };
+    struct rawe_path_target targets[3];
+
+    for (uint32_t i = 0; i < 3; i++) {
+        targets[i] = (struct rawe_path_target){.to = {.port = PEER_PORT, .key = PEER_KEY + i}};
+        memcpy(targets[i].to.mac, peer_mac, RAWE_MAC_BYTES);
+    }
+    rawe_responder_discover(responder, paths, targets, 3, 60000000000ull);
+    for (uint32_t i = 0; i < 3; i++) {
+        peer_key = PEER_KEY + i;
+        assert_int_equal(answer_flags(), i < 2 ? RAWE_FLAG_GIVEN_UP : 0);
+    }
+    peer_key = PEER_KEY;
+}
+
+/** More PINGs than a search sends to a silent process in a second. */
+#define PINGS_OF_TWO_SECONDS 26u
+
+/** Ping until many PINGs of a search have come, or it is over; then refuse it, which ends it. */
+static void *ping_often(void *over)
+{
+    uint64_t pings = 0;
+
+    while (memory.sent - counters().pings_answered < PINGS_OF_TWO_SECONDS &&
+           !__atomic_load_n((bool *)over, __ATOMIC_SEQ_CST)) {
+        arrive(RAWE_FRAME_PING, 1);
+        await_handled(++pings);
+        usleep(5000);
+    }
+    flags = RAWE_FLAG_GIVEN_UP;
+    arrive(RAWE_FRAME_PONG, 1);
+    return NULL;
+}
+
+TEST(rawe_responder__a_process_that_pings_is_waited_for)
+{
+    pthread_t thread;
+    bool over = false;
+
+    assert_int_equal(pthread_create(&thread, NULL, ping_often, &over), 0);
+    const struct rawe_path path = search_for_peer(1000000000ull);
+    __atomic_store_n(&over, true, __ATOMIC_SEQ_CST);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    flags = 0;
+    assert_true(path.refused);
+}
+
+/** Answer the first PING of a search by a PING. */
+static void *ping_once(void *context)
+{
+    while (__atomic_load_n(&memory.sent, __ATOMIC_SEQ_CST) == 0) {
+        usleep(1000);
+    }
+    arrive(RAWE_FRAME_PING, 1);
+    return NULL;
+}
+
+TEST(rawe_responder__a_process_that_has_pinged_is_not_waited_for_without_end)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, ping_once, NULL), 0);
+    assert_false(search_for_peer(1000000000ull).reachable);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(memory.sent < 300); /* the timeout would allow 600 */
 }
 
 /** Answer the first PING of a search. */

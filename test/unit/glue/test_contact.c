@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_help.h"
@@ -183,10 +184,11 @@ unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_pu
     return callers.count;
 }
 
-/* No other BTL shares memory, so add_procs ignores no process. */
+static bool shared_memory; /**< another BTL shares memory; if not, add_procs ignores no process */
+
 bool mca_btl_rawe_compat_shared_memory(void)
 {
-    return false;
+    return shared_memory;
 }
 
 static unsigned opened, opened_address;
@@ -229,6 +231,7 @@ static struct rawe_path searched[8];
 static uint8_t searched_macs[8][RAWE_MAC_BYTES];
 static unsigned searched_paths; /**< paths in the last search */
 static unsigned searches;
+static uint32_t heard_meanwhile_bytes; /**< another process of the host answers during the search */
 static bool udp_answers; /**< the last path, an indirect check, leads to the process */
 
 /** Set `*context` if another thread can send and look up an endpoint during the search. */
@@ -269,6 +272,7 @@ void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path 
     }
     paths[0].reachable = paths[0].reachable || 0 != passed_bytes;
     paths[0].refused = refuses;
+    heard_mtu_bytes = MAX(heard_mtu_bytes, heard_meanwhile_bytes);
     paths[0].process_known = known_elsewhere;
     paths[0].mtu_passed_bytes = passed_bytes;
     assert_in_range(searches, 0, 1);
@@ -300,7 +304,8 @@ static void set_up(void)
     searched_paths = heard_mtu_bytes = 0;
     searches = searched_for = opened = opened_address = 0;
     introduced = passed_bytes = limit_bytes = 0;
-    is_inside = udp_answers = false;
+    is_inside = udp_answers = shared_memory = false;
+    heard_meanwhile_bytes = 0;
     named = NULL;
     memset(&endpoint, 0, sizeof(endpoint));
     rawe_route_init(&endpoint.peer.route);
@@ -396,6 +401,37 @@ TEST(mca_btl_rawe_add_procs__introduces_a_sender_whose_path_the_search_misses)
     assert_ptr_equal(introduce(), &endpoint);
     assert_int_equal(searches, 1);
     assert_int_equal(introduced, 2);
+}
+
+TEST(mca_btl_rawe_add_procs__tells_mpi_init_which_senders_it_introduced)
+{
+    opal_proc_t *proc = &peer_proc;
+    mca_btl_base_endpoint_t *found;
+    opal_bitmap_t reachable;
+
+    OBJ_CONSTRUCT(&reachable, opal_bitmap_t);
+    opal_bitmap_init(&reachable, 1);
+    named = &endpoint;
+    assert_int_equal(mca_btl_rawe_add_procs(&module.super, 1, &proc, &found, &reachable),
+                     OPAL_SUCCESS);
+    assert_ptr_equal(found, &endpoint);
+    assert_true(opal_bitmap_is_set_bit(&reachable, 0));
+    OBJ_DESTRUCT(&reachable);
+}
+
+TEST(mca_btl_rawe_add_procs__leaves_a_sender_to_shared_memory)
+{
+    opal_proc_t *proc = OBJ_NEW(opal_proc_t);
+    mca_btl_base_endpoint_t *found;
+
+    named = &endpoint;
+    shared_memory = true;
+    proc->proc_flags = OPAL_PROC_ON_NODE;
+    proc->proc_name.jobid = OPAL_PROC_MY_NAME.jobid;
+    assert_int_equal(mca_btl_rawe_add_procs(&module.super, 1, &proc, &found, NULL), OPAL_SUCCESS);
+    assert_null(found);
+    assert_int_equal(introduced, 0);
+    OBJ_RELEASE(proc);
 }
 
 /** Raw frames get their time once per host, not for each process, until they pass. */
@@ -603,12 +639,26 @@ TEST(mca_btl_rawe_add_procs__gives_up_where_another_btl_is_left)
     }
 }
 
+/** The responder has already told it, so it will not use the path. */
+TEST(mca_btl_rawe_add_procs__trusts_no_path_of_a_process_that_it_gives_up)
+{
+    heard_meanwhile_bytes = 1500;
+    assert_null(introduce());
+    assert_true(searched[0].last_chance);
+    heard_mtu_bytes = 0;
+    alone = true; /* no process is given up */
+    assert_ptr_equal(introduce(), &endpoint);
+}
+
 /** The refusal says nothing about other processes on the host. */
 TEST(mca_btl_rawe_add_procs__keeps_a_host_of_which_a_process_refuses)
 {
+    theirs.addresses[1] = theirs.addresses[0];
+    theirs.count = 2;
     refuses = true;
     add();
     refuses = false;
+    assert_int_equal(searched_paths, 2);
     assert_false(host_silent);
     assert_int_equal(fake_ompi.shown, 0);
 }
