@@ -72,7 +72,7 @@ TEST(rawe_watch_give_up__lasts_until_the_next_search)
 {
     struct rawe_watch *watches[] = {rawe_watch_seek(&table, &peer), rawe_watch_seek(&table, &peer)};
 
-    rawe_watch_give_up(watches[0]);
+    rawe_watch_give_up(&table, watches[0]);
     assert_true(pinged());
     rawe_watch_unseek(&table, watches[1]);
     rawe_watch_end(&table, rawe_watch_begin(&table, &peer));
@@ -85,13 +85,26 @@ TEST(rawe_watch_give_up__lasts_until_the_next_search)
     assert_int_equal(table.sought, 0);
 }
 
+TEST(rawe_watch_take_back__forgets_that_a_process_was_given_up)
+{
+    const struct rawe_ping_address other = {.port = peer.port, .key = peer.key + 1};
+
+    rawe_watch_give_up(&table, rawe_watch_seek(&table, &peer));
+    rawe_watch_take_back(&table, &other);
+    assert_true(pinged());
+    rawe_watch_take_back(&table, &peer);
+    assert_false(pinged());
+    assert_int_equal(table.sought, 0);
+    assert_int_equal(table.given_up, 0);
+}
+
 /** Two searches at once may give the same process up. */
 TEST(rawe_watch_seek__forgets_that_several_searches_gave_up)
 {
     struct rawe_watch *watches[] = {rawe_watch_seek(&table, &peer), rawe_watch_seek(&table, &peer)};
 
-    rawe_watch_give_up(watches[0]);
-    rawe_watch_give_up(watches[1]);
+    rawe_watch_give_up(&table, watches[0]);
+    rawe_watch_give_up(&table, watches[1]);
     assert_true(pinged());
     struct rawe_watch *watch = rawe_watch_seek(&table, &peer);
     assert_false(pinged());
@@ -107,7 +120,7 @@ static void *seek_often(void *context)
 {
     for (unsigned i = 0; i < ROUNDS; i++) {
         (void)pthread_barrier_wait(&barrier);
-        rawe_watch_give_up(rawe_watch_seek(&table, &peer));
+        rawe_watch_give_up(&table, rawe_watch_seek(&table, &peer));
     }
     return NULL;
 }

@@ -424,6 +424,17 @@ static bool is_our_proc(const opal_proc_t *proc)
                                               mca_btl_rawe_compat_shared_memory());
 }
 
+/** Have no responder tell a process any longer that it was given up. */
+static void take_back(const struct search *search, size_t proc_index)
+{
+    for (unsigned i = 0; i < search->listed; ++i) {
+        if (search->candidates[i].proc_index == proc_index) {
+            rawe_responder_take_back(search->candidates[i].module->responder,
+                                     &search->targets[i].to);
+        }
+    }
+}
+
 /** Introduce the processes that have sent messages through the module: see endpoint.h. */
 static void enter_named(const struct search *search, size_t count, opal_bitmap_t *reachable)
 {
@@ -434,6 +445,7 @@ static void enter_named(const struct search *search, size_t count, opal_bitmap_t
         }
         *endpoint = mca_btl_rawe_endpoint_named(search->module, search->procs[i]->proc_name);
         if (NULL != *endpoint) {
+            take_back(search, i);
             mca_btl_rawe_endpoint_introduce(*endpoint);
             if (NULL != reachable) {
                 opal_bitmap_set_bit(reachable, (int)i);

@@ -89,6 +89,11 @@ void rawe_responder_unwatch(struct rawe_responder *responder, struct rawe_watch 
     rawe_watch_end(&responder->watches, watch);
 }
 
+void rawe_responder_take_back(struct rawe_responder *responder, const struct rawe_ping_address *to)
+{
+    rawe_watch_take_back(&responder->watches, to);
+}
+
 /* ---- frames ---- */
 
 /** Send a PING or PONG, padded with zeros. Returns false if the kernel has no room. */
@@ -300,7 +305,7 @@ static void give_up_absent(struct rawe_validation *one)
     for (unsigned i = 0; i < one->search.count; i++) {
         struct rawe_watch *watch = one->lines[i].watch;
         if (watch != NULL && rawe_path_search_gives_up(&one->search, i)) {
-            rawe_watch_give_up(watch);
+            rawe_watch_give_up(&one->lines[i].through->watches, watch);
             one->lines[i].watch = NULL;
         }
     }

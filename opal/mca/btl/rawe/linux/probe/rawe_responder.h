@@ -92,6 +92,9 @@ void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path 
                              const struct rawe_path_target *targets, unsigned count,
                              uint64_t timeout_ns);
 
+/** Forget that a search (rawe_path.last_chance) gave up the process at this address. */
+void rawe_responder_take_back(struct rawe_responder *responder, const struct rawe_ping_address *to);
+
 /** The validation of a path in use. */
 struct rawe_validation;
 

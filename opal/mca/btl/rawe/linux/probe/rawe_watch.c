@@ -102,9 +102,11 @@ static bool is_same(const struct rawe_ping_address *to, uint16_t port, uint32_t 
     return to->port == port && to->key == key;
 }
 
-/** Forget that the process at this address was given up. */
-static void forget_given_up(struct rawe_watch_table *table, const struct rawe_ping_address *to)
+void rawe_watch_take_back(struct rawe_watch_table *table, const struct rawe_ping_address *to)
 {
+    if (__atomic_load_n(&table->given_up, __ATOMIC_RELAXED) == 0) {
+        return;
+    }
     pthread_mutex_lock(&table->lock);
     for (uint32_t i = 0; i < table->used; i++) {
         struct rawe_watch *watch = table->watches[i];
@@ -112,6 +114,7 @@ static void forget_given_up(struct rawe_watch_table *table, const struct rawe_pi
             is_same(&watch->to, to->port, to->key)) {
             take_out(table, watch); /* before another thread finds it, too */
             __atomic_fetch_sub(&table->sought, 1, __ATOMIC_RELAXED);
+            __atomic_fetch_sub(&table->given_up, 1, __ATOMIC_RELAXED);
             free(watch);
         }
     }
@@ -121,7 +124,7 @@ static void forget_given_up(struct rawe_watch_table *table, const struct rawe_pi
 struct rawe_watch *rawe_watch_seek(struct rawe_watch_table *table,
                                    const struct rawe_ping_address *to)
 {
-    forget_given_up(table, to);
+    rawe_watch_take_back(table, to);
     struct rawe_watch *watch = rawe_watch_begin(table, to);
     __atomic_fetch_add(&table->sought, watch != NULL, __ATOMIC_RELAXED);
     return watch;
@@ -133,8 +136,9 @@ void rawe_watch_unseek(struct rawe_watch_table *table, struct rawe_watch *watch)
     rawe_watch_end(table, watch);
 }
 
-void rawe_watch_give_up(struct rawe_watch *watch)
+void rawe_watch_give_up(struct rawe_watch_table *table, struct rawe_watch *watch)
 {
+    __atomic_fetch_add(&table->given_up, 1, __ATOMIC_RELAXED);
     __atomic_store_n(&watch->given_up, true, __ATOMIC_RELAXED);
 }
 

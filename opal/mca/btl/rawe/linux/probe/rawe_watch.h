@@ -40,6 +40,7 @@ struct rawe_watch_table {
     struct rawe_watch **watches; /**< by index; NULL: not in use */
     uint32_t used;               /**< the highest number ever in use */
     uint32_t free_from;          /**< all lower indices are in use */
+    unsigned given_up;           /**< those of processes that were given up; atomic */
     unsigned sought; /**< those of searches, or given up; atomic. 0: PINGs tell nothing */
 };
 
@@ -64,7 +65,10 @@ struct rawe_watch *rawe_watch_seek(struct rawe_watch_table *table,
 void rawe_watch_unseek(struct rawe_watch_table *table, struct rawe_watch *watch);
 
 /** Give up the process that a search has not found: the watch belongs to the table from now on. */
-void rawe_watch_give_up(struct rawe_watch *watch);
+void rawe_watch_give_up(struct rawe_watch_table *table, struct rawe_watch *watch);
+
+/** Forget that the process at this address was given up. */
+void rawe_watch_take_back(struct rawe_watch_table *table, const struct rawe_ping_address *to);
 
 /** Note a PING. Returns true if its sender was given up, which the answer has to say. */
 bool rawe_watch_pinged(struct rawe_watch_table *table, const struct rawe_ping *ping);
