@@ -138,7 +138,7 @@ typedef struct mca_btl_rawe_module {
     uint64_t serviced_ns;      /**< likewise */
     /* btl_rawe_module, btl_rawe_thread: atomic */
     atomic_bool wanted; /**< PINGs arrived, but it is not open */
-    /* btl_rawe_contact: atomic */
+    /* btl_rawe_search: atomic */
     atomic_uint failures;    /**< processes that could not be reached */
     atomic_bool reached_any; /**< at least one process can be reached */
     /* btl_rawe_progress: lock */
