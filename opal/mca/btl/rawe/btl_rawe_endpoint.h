@@ -78,16 +78,18 @@ bool mca_btl_rawe_endpoint_elsewhere(const mca_btl_rawe_module_t *module, opal_p
 /** Return true if the PML uses an endpoint with raw frames for this process. */
 bool mca_btl_rawe_endpoint_is_raw(opal_process_name_t name);
 /**
- * Return the endpoint to name with a message that came over this one: one through whose module Open
- * MPI knows the sender. The search of either process may miss a path that the other one found: then
- * the message's own module is not such a module, and ob1 ends the job if it answers with GET or PUT
- * (pml_ob1_recvreq.c, "invalid bml"). If Open MPI does not know the sender at all, it gets to know
- * it through this module, too (mca_btl_rawe_endpoint_named): ob1 may keep the message until then.
+ * Return the endpoint to pass to Open MPI with a message that arrived over this one: an endpoint of
+ * a module through which Open MPI knows the sender. The search of one process may miss a path that
+ * the other one found. Open MPI then does not know the sender through the module that received the
+ * message, and ob1 ends the job if it answers with GET or PUT (pml_ob1_recvreq.c, "invalid bml").
+ * If Open MPI does not know the sender at all, this endpoint is marked. When Open MPI introduces
+ * the sender, this module claims to reach it (mca_btl_rawe_endpoint_named), because ob1 may keep
+ * the message until then.
  */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_to_name(mca_btl_base_endpoint_t *endpoint);
 /**
- * Return the process's endpoint that must be introduced even if no path is found: it is `named`, and
- * ob1 may answer with GET or PUT over that module. NULL: none in this module.
+ * Return the module's endpoint for this process that was passed to Open MPI with a message. It must
+ * be introduced even if no path is found, because ob1 may answer over it. NULL: none.
  */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_named(const mca_btl_rawe_module_t *module,
                                                      opal_process_name_t name);

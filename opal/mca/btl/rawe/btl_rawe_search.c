@@ -129,14 +129,14 @@ static void list_paths(struct search *search, size_t proc_index,
     bool elsewhere = mca_btl_rawe_endpoint_elsewhere(module, name);
     const unsigned first = search->listed;
 
-    /* Peers that raw frames reach need no UDP. Modules for raw frames are the first to search, and
-       ask over UDP only if nothing answers. */
+    /* Peers that raw frames reach need no UDP. Modules for raw frames search first, and send PINGs
+       over UDP only if nothing answers. */
     if (module->address.udp && mca_btl_rawe_endpoint_is_raw(name)) {
         return;
     }
     list_candidates(search, module, proc_index, published);
     const bool others = first != search->listed && !elsewhere;
-    /* The first process of a host takes 600 ms: raw frames get time, and only then UDP is asked. */
+    /* For a host's first process, raw frames get 100 ms alone, and 500 ms after UDP's answer. */
     const bool beyond = mca_btl_rawe_proc_host_beyond(published->host, module->address.index);
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count && others; ++i) {
         const mca_btl_rawe_module_t *other = mca_btl_rawe_state.modules[i];
@@ -318,8 +318,8 @@ static const mca_btl_rawe_module_t *last_module(const struct search *search, uns
 }
 
 /**
- * Return true if a process that this search does not find is left to another BTL: no search follows,
- * and it is not used without an answer. It must not use rawe, either, so the responder tells it.
+ * Return true if a process that this search does not find is left to another BTL, because no search
+ * follows, and it is not used without an answer. The responder tells it not to use rawe either.
  */
 static bool is_last_chance(const struct search *search, unsigned first, unsigned end)
 {
@@ -417,7 +417,7 @@ static bool is_our_proc(const opal_proc_t *proc)
                                               mca_btl_rawe_compat_shared_memory());
 }
 
-/** Have no responder tell a process any longer that it was given up. */
+/** Have the responders no longer tell a process that it was given up. */
 static void take_back(const struct search *search, size_t proc_index)
 {
     for (unsigned i = 0; i < search->listed; ++i) {

@@ -107,7 +107,7 @@ enum rawe_lane {
 enum rawe_frame_type {
     RAWE_FRAME_DATA = 1,    /**< sequenced; payload is one or more fragments */
     RAWE_FRAME_BULK = 2,    /**< like DATA, on the bulk lane; in a batch header: see below */
-    RAWE_FRAME_ACK = 3,     /**< not sequenced; payload is a rawe_sack block */
+    RAWE_FRAME_ACK = 3,     /**< not sequenced; payload is a SACK bitmap */
     RAWE_FRAME_PROBE = 4,   /**< requests an ACK at once; sequence = probe number; payload is
                                  rawe_connect, so that a CLOSE can answer it */
     RAWE_FRAME_CONNECT = 5, /**< connection request or reply; payload is rawe_connect */

@@ -1,8 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Watches: addresses of other responders, to each of which PINGs are outstanding, and what their
- * answers said. A table of them belongs to a responder. Functions may be called by any thread.
+ * Watches. A watch has the address of another responder, the token of the PINGs that are sent to
+ * it, and the content of its newest answers. Each responder has a table of them. Any thread may
+ * call the functions.
  */
 #ifndef RAWE_WATCH_H
 #define RAWE_WATCH_H
