@@ -35,7 +35,7 @@ struct rawe_handshake {
 
 /** The meaning of a CONNECT with this incarnation for the connection. */
 enum rawe_handshake_verdict {
-    RAWE_HANDSHAKE_DROP, /**< late, or the connection has failed: ignore the frame */
+    RAWE_HANDSHAKE_DROP, /**< late, or the connection has failed: do not connect */
     RAWE_HANDSHAKE_SAME, /**< the known incarnation, or the first one: answer it */
     /** The peer reopened the connection; its CLOSE may be lost. Abandon, restart, then answer. */
     RAWE_HANDSHAKE_RESTART,
