@@ -510,8 +510,8 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *foun
     return module;
 }
 
-/** Per module: link, responder, group port, group bulk, bulk and middle port. */
-#define CLOSINGS_MAX (5u * MCA_BTL_RAWE_MODULES_MAX)
+/** Per module: link, responder, bulk and middle port; and two ports for groups in all. */
+#define CLOSINGS_MAX (4u * MCA_BTL_RAWE_MODULES_MAX + 2u)
 
 /** Threads that each close a port. */
 static pthread_t closings[CLOSINGS_MAX];
