@@ -27,7 +27,7 @@ static struct memory_port {
     uint32_t waiting;
     unsigned first;
     uint8_t frames[FRAMES][FRAME_BYTES];
-    unsigned sent;
+    unsigned sent;           /**< atomic */
     struct rawe_header last; /**< header of the last frame sent */
     uint8_t last_to[RAWE_MAC_BYTES], last_from[RAWE_MAC_BYTES];
 } memory = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -40,7 +40,7 @@ static uint8_t flags; /**< flags of arriving frames */
 
 static uint32_t peer_key = PEER_KEY; /**< of the interface that sends them */
 
-static uint64_t token = 5; /**< token of arriving frames; set to that of each PING sent */
+static uint64_t token = 5; /**< token of arriving frames, of the last PING sent; atomic */
 
 static const uint8_t own_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
 static const uint8_t peer_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 2};
@@ -99,10 +99,10 @@ static unsigned memory_transmit(void *port, const struct rawe_frame *frames, uns
         assert_int_equal(
             rawe_ping_decode(&ping, bytes + RAWE_PAYLOAD_OFFSET, memory.last.payload_bytes),
             RAWE_DECODE_OK);
-        token = ping.token;
+        __atomic_store_n(&token, ping.token, __ATOMIC_SEQ_CST);
     }
     memcpy(memory.last_from, bytes + RAWE_MAC_BYTES, RAWE_MAC_BYTES);
-    memory.sent++;
+    __atomic_fetch_add(&memory.sent, 1, __ATOMIC_SEQ_CST);
     return 1;
 }
 
@@ -150,7 +150,8 @@ static void append(const uint8_t mac[RAWE_MAC_BYTES], uint8_t type, unsigned cou
                                        .key = OWN_KEY,
                                        .connection_id = named,
                                        .payload_bytes = RAWE_PING_BYTES};
-    const struct rawe_ping ping = {.key = peer_key, .port = PEER_PORT, .token = token};
+    const struct rawe_ping ping = {
+        .key = peer_key, .port = PEER_PORT, .token = __atomic_load_n(&token, __ATOMIC_SEQ_CST)};
 
     for (unsigned i = 0; i < count; i++) {
         uint8_t *frame = memory.frames[(memory.first + memory.waiting++) % FRAMES];
@@ -315,7 +316,8 @@ static void *ping_often(void *over)
 {
     uint64_t pings = 0;
 
-    while (memory.sent - counters().pings_answered < PINGS_OF_TWO_SECONDS &&
+    while (__atomic_load_n(&memory.sent, __ATOMIC_SEQ_CST) - counters().pings_answered <
+               PINGS_OF_TWO_SECONDS &&
            !__atomic_load_n((bool *)over, __ATOMIC_SEQ_CST)) {
         arrive(RAWE_FRAME_PING, 1);
         await_handled(++pings);

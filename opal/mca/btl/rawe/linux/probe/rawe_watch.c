@@ -110,8 +110,7 @@ void rawe_watch_take_back(struct rawe_watch_table *table, const struct rawe_ping
     pthread_mutex_lock(&table->lock);
     for (uint32_t i = 0; i < table->used; i++) {
         struct rawe_watch *watch = table->watches[i];
-        if (watch != NULL && __atomic_load_n(&watch->given_up, __ATOMIC_RELAXED) &&
-            is_same(&watch->to, to->port, to->key)) {
+        if (watch != NULL && watch->given_up && is_same(&watch->to, to->port, to->key)) {
             take_out(table, watch); /* before another thread finds it, too */
             __atomic_fetch_sub(&table->sought, 1, __ATOMIC_RELAXED);
             __atomic_fetch_sub(&table->given_up, 1, __ATOMIC_RELAXED);
@@ -138,8 +137,10 @@ void rawe_watch_unseek(struct rawe_watch_table *table, struct rawe_watch *watch)
 
 void rawe_watch_give_up(struct rawe_watch_table *table, struct rawe_watch *watch)
 {
+    pthread_mutex_lock(&table->lock);
+    watch->given_up = true; /* from now on, another thread may free it */
     __atomic_fetch_add(&table->given_up, 1, __ATOMIC_RELAXED);
-    __atomic_store_n(&watch->given_up, true, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&table->lock);
 }
 
 bool rawe_watch_pinged(struct rawe_watch_table *table, const struct rawe_ping *ping)
@@ -154,7 +155,7 @@ bool rawe_watch_pinged(struct rawe_watch_table *table, const struct rawe_ping *p
         struct rawe_watch *watch = table->watches[i];
         if (watch != NULL && is_same(&watch->to, ping->port, ping->key)) {
             __atomic_store_n(&watch->heard, true, __ATOMIC_RELAXED);
-            given_up = given_up || __atomic_load_n(&watch->given_up, __ATOMIC_RELAXED);
+            given_up = given_up || watch->given_up;
         }
     }
     pthread_mutex_unlock(&table->lock);

@@ -29,7 +29,7 @@ struct rawe_watch {
     uint64_t absent_ns;   /**< time of the newest answer without RAWE_FLAG_SERVICED; atomic */
     bool heard;           /**< for a search: a PING has come from there, too; atomic */
     bool refused;         /**< the newest answer said that the process has given us up; atomic */
-    bool given_up;        /**< we have given the process up: owned by the table; atomic */
+    bool given_up;        /**< we have given the process up: owned by the table. Its lock */
     uint32_t asked_bytes; /**< payload of the longest PING sent; atomic */
     uint32_t pong_bytes;  /**< payload of the longest answer that found us, 0: none; atomic */
     struct rawe_ping_address to;
