@@ -341,12 +341,17 @@ TEST(rawe_responder__a_process_that_pings_is_waited_for)
     assert_true(path.refused);
 }
 
-/** Answer the first PING of a search by a PING. */
-static void *ping_once(void *context)
+static void await_first_ping(void)
 {
     while (__atomic_load_n(&memory.sent, __ATOMIC_SEQ_CST) == 0) {
         usleep(1000);
     }
+}
+
+/** Answer the first PING of a search by a PING. */
+static void *ping_once(void *context)
+{
+    await_first_ping();
     arrive(RAWE_FRAME_PING, 1);
     return NULL;
 }
@@ -364,9 +369,7 @@ TEST(rawe_responder__a_process_that_has_pinged_is_not_waited_for_without_end)
 /** Answer the first PING of a search. */
 static void *refuse_search(void *context)
 {
-    while (__atomic_load_n(&memory.sent, __ATOMIC_SEQ_CST) == 0) {
-        usleep(1000);
-    }
+    await_first_ping();
     flags = RAWE_FLAG_GIVEN_UP;
     arrive(RAWE_FRAME_PONG, 1);
     return NULL;
