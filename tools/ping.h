@@ -18,6 +18,7 @@
 #include "linux/sys/rawe_interface.h"
 #include "linux/packet/rawe_packet.h"
 #include "linux/udp/rawe_udp.h"
+#include "linux/udp/rawe_udp_address.h"
 #include "base/rawe_wire.h"
 
 #define PING_PORT 0x5250u

@@ -29,6 +29,7 @@
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_path.h"
 #include "linux/udp/rawe_udp.h"
+#include "linux/udp/rawe_udp_batch.h"
 
 enum option {
     LACKS = 3, /**< mask: enum lacking */

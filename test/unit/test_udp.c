@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "linux/udp/rawe_udp.h"
+#include "linux/udp/rawe_udp_batch.h"
 #include "net_ipv6.h"
 #include "unit_test.h"
 

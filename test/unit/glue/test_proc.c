@@ -14,7 +14,7 @@
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
 #include "fake_ompi.h"
-#include "linux/udp/rawe_udp.h"
+#include "linux/udp/rawe_udp_address.h"
 
 #define CALLERS_MOST 10000u
 #define QUESTIONS_MAX (2 * CALLERS_MOST)

@@ -23,6 +23,7 @@
 #include "linux/sys/rawe_random.h"
 #include "linux/sys/rawe_shared.h"
 #include "linux/udp/rawe_udp.h"
+#include "linux/udp/rawe_udp_batch.h"
 
 #include <errno.h>
 #include <limits.h>

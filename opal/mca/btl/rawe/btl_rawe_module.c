@@ -3,7 +3,7 @@
 
 #include "btl_rawe_help.h"
 #include "btl_rawe_params.h"
-#include "linux/udp/rawe_udp.h"
+#include "linux/udp/rawe_udp_address.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -62,7 +62,8 @@ struct mca_btl_rawe_address {
     uint32_t mtu_bytes;
     uint32_t speed_mbps; /**< 0: unknown */
     uint8_t index;       /**< position in the process's list */
-    uint8_t udp; /**< MCA_BTL_RAWE_UDP_*: `mac` is as linux/udp/rawe_udp.h says; 0: raw frames */
+    uint8_t
+        udp; /**< MCA_BTL_RAWE_UDP_*: `mac` is as linux/udp/rawe_udp_address.h says; 0: raw frames */
 };
 
 /** Return true for the address of lo. */

@@ -19,7 +19,7 @@
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
 
-#include "linux/udp/rawe_udp.h"
+#include "linux/udp/rawe_udp_address.h"
 
 #include <arpa/inet.h>
 #include <endian.h>

@@ -110,7 +110,7 @@ struct rawe_port_config {
     enum rawe_port_use use;
     const char *interface; /**< kernel name */
     int interface_index;
-    uint8_t address[6]; /**< UDP: our IP address, as a MAC address (rawe_udp.h) */
+    uint8_t address[6]; /**< UDP: our IP address, as a MAC address (rawe_udp_address.h) */
     bool loopback;      /**< the interface is lo: frames return to this host */
     uint16_t ethertype; /**< host order */
     uint16_t port;      /**< ours: frames for other ports never reach user space */

@@ -14,6 +14,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "rawe_udp_batch.h"
+
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif

@@ -18,7 +18,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "rawe_udp.h"
+#include "rawe_udp_address.h"
 
 /** First bytes of a MAC address that stands for an IPv4 address: locally administered. */
 static const uint8_t mac_prefix[RAWE_MAC_BYTES - RAWE_UDP_ADDRESS_BYTES] = {0x02, 0x04};

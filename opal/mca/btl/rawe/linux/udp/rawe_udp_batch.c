@@ -5,7 +5,7 @@
  * header, whose offset field differs, as if TCP's segmentation had cut them; the marker tells them
  * from frames. Segments that the receiver's kernel merged become one packet again.
  */
-#include "rawe_udp.h"
+#include "rawe_udp_batch.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "rawe_udp.h"
+#include "rawe_udp_socket.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
