@@ -187,7 +187,7 @@ unsigned mca_btl_rawe_compat_ranks(void);
 /** Return this process's index among the job's processes on this host. */
 unsigned mca_btl_rawe_compat_local_rank(void);
 
-/** Return this job's directory on this host (the runtime removes it), or NULL if there is none. */
+/** Return this job's directory on this host, which the runtime removes. NULL: none. */
 const char *mca_btl_rawe_compat_job_directory(void);
 
 /** Return true if there is a shared-memory BTL, which a job's processes on one host prefer. */

@@ -23,7 +23,7 @@ struct rawe_conn;
  */
 void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                           size_t len_bytes);
-/** Take the deferred messages. NULL: there are none, or a thread is delivering some. Lock held. */
+/** Take the deferred messages. NULL: none, or a thread is delivering them. Lock held. */
 struct mca_btl_rawe_message *mca_btl_rawe_take_deferred(void);
 /** Deliver and free these messages; no others are delivered at the same time. Lock not held. */
 void mca_btl_rawe_deliver_deferred(struct mca_btl_rawe_message *messages);

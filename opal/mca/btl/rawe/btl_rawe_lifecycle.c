@@ -338,7 +338,7 @@ struct identity {
     uint16_t udp_port; /**< UDP uses this port instead; 0: not chosen yet */
 };
 
-/** An interface may be tried for raw frames, and then for UDP, with an address in place of a MAC. */
+/** Each interface has two identities: by its MAC address, and for UDP by its IP address. */
 #define IDENTITIES_MAX (2u * MCA_BTL_RAWE_MODULES_MAX)
 
 /**

@@ -319,7 +319,7 @@ static const mca_btl_rawe_module_t *last_module(const struct search *search, uns
 
 /**
  * Return true if a process that this search does not find is left to another BTL, because no search
- * follows, and it is not used without an answer. The responder tells it not to use rawe either.
+ * follows, and it is not used without an answer. The responder tells that process to use the other BTL.
  */
 static bool is_last_chance(const struct search *search, unsigned first, unsigned end)
 {

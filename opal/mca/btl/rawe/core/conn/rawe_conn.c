@@ -198,7 +198,7 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
         rawe_conn_fail(conn, RAWE_FAILURE_SILENT, stalled_ns);
         return false;
     }
-    /* A peer may refuse short frames while longer ones no longer pass: validate the path then. */
+    /* If the peer refuses short frames, longer ones may no longer pass: validate the path. */
     bool refused = !sends && !absent && !rawe_sendwin_empty(window) &&
                    window->oldest->sendings >= RAWE_LIVENESS_STALL_SENDINGS;
     if ((stalled_ns != 0 || refused) && conn->path.liveness.probes_unanswered == 0 &&

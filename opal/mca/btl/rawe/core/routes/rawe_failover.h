@@ -3,7 +3,7 @@
  *
  * Failover: tracks which routes to a process are in doubt or down, and when to ping them.
  * Connections move off a route that is down (rawe_peer_set_down), and return when it answers again
- * (rawe_peer_set_up). There are four triggers:
+ * (rawe_peer_set_up). Four events trigger a change:
  *
  *   its interface has lost its carrier       down at once, and not pinged meanwhile
  *   a connection that uses it is silent      all routes are pinged: down if only others answer
