@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "btl_rawe_help.h"
-#include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
 
 struct fake_ompi fake_ompi;
@@ -87,6 +86,21 @@ bool mca_btl_rawe_compat_fault_tolerant(void)
     return fake_ompi.fault_tolerant;
 }
 
+bool mca_btl_rawe_compat_alone(void)
+{
+    return fake_ompi.alone;
+}
+
+void mca_btl_rawe_compat_departures_begin(mca_btl_rawe_compat_departed_fn *notify)
+{
+    fake_ompi.departed = notify;
+}
+
+void mca_btl_rawe_compat_departures_end(void)
+{
+    fake_ompi.departed = NULL;
+}
+
 struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc_t *proc)
 {
     return (struct mca_btl_rawe_compat_hostname){.text = "there"};
@@ -129,8 +143,7 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
     return count;
 }
 
-void unit_engine_start(struct rawe_engine *engine, struct rawe_handle_table *handles, void *context,
-                       uint64_t now_ns)
+void unit_engine_start(struct rawe_engine *engine, struct rawe_handle_table *handles, void *context)
 {
     static const struct rawe_callbacks none;
     const struct rawe_output output = {.transmit = transmit};
@@ -142,6 +155,24 @@ void unit_engine_start(struct rawe_engine *engine, struct rawe_handle_table *han
         .copy_max_bytes = 1024,
         .frames_limit = 256,
         .handles = handles,
+        .clock_ns = mca_btl_rawe_peer_now_ns,
     };
-    rawe_engine_init(engine, &config, &none, context, &output, now_ns);
+    rawe_engine_init(engine, &config, &none, context, &output, fake_ompi.now_ns);
+}
+
+void unit_module_start(mca_btl_rawe_module_t *module, struct rawe_handle_table *handles)
+{
+    OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
+    OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
+    unit_engine_start(&module->engine, handles, module);
+    mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
+}
+
+void unit_module_stop(mca_btl_rawe_module_t *module)
+{
+    while (NULL != opal_list_remove_first(&module->endpoints)) {
+    }
+    rawe_engine_free(&module->engine);
+    OBJ_DESTRUCT(&module->endpoints);
+    OBJ_DESTRUCT(&module->endpoints_lock);
 }

@@ -301,13 +301,7 @@ TEST(component_progress__messages_overtake_few_while_interfaces_lose_their_carri
 
 /* ---- a live process that the others have given up ---- */
 
-static mca_btl_rawe_compat_departed_fn *departed;
 static unsigned heard[PROCESSES]; /**< error callbacks in each process */
-
-void mca_btl_rawe_compat_departures_begin(mca_btl_rawe_compat_departed_fn *wanted)
-{
-    departed = wanted;
-}
 
 static void note_loss(struct mca_btl_base_module_t *btl, int32_t flags, opal_proc_t *of, char *text)
 {
@@ -348,7 +342,7 @@ static void be_given_up(unsigned asks_by)
     send_one(1, 0);
     pass(5);
     mca_btl_rawe_proc_listen();
-    departed(&processes[0].other->proc_name); /* process 0's runtime reports process 1 */
+    fake_ompi.departed(&processes[0].other->proc_name); /* process 0's runtime reports process 1 */
     pass(1000);
     assert_int_equal(heard[0] + heard[1], 0); /* nothing is in flight, and no probe is sent */
     programs[1].abandoned = true;

@@ -121,25 +121,6 @@ static void be_silent(mca_btl_base_endpoint_t *endpoint)
     mca_btl_rawe_silent(endpoint->module, conn, SILENT_NS);
 }
 
-static bool alone; /**< no other BTL would take the process */
-
-bool mca_btl_rawe_compat_alone(void)
-{
-    return alone;
-}
-
-static mca_btl_rawe_compat_departed_fn *departed;
-
-void mca_btl_rawe_compat_departures_begin(mca_btl_rawe_compat_departed_fn *wanted)
-{
-    departed = wanted;
-}
-
-void mca_btl_rawe_compat_departures_end(void)
-{
-    departed = NULL;
-}
-
 /** Report losses, as progress does at its end. */
 static void report(void)
 {
@@ -153,7 +134,6 @@ static void set_up(void)
     fake_ompi_begin();
     memset(modules, 0, sizeof(modules));
     fake_ompi.fault_tolerant = true;
-    alone = false;
     fake_ompi.now_ns = 1;
     passed_bytes = 0;
     absent_ns = 0;
@@ -164,12 +144,7 @@ static void set_up(void)
     OBJ_CONSTRUCT(&mca_btl_rawe_state.routes_lock, opal_mutex_t);
     mca_btl_rawe_proc_open();
     for (unsigned i = 0; i < MODULES; ++i) {
-        mca_btl_rawe_module_t *module = &modules[i];
-        OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
-        OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
-        unit_engine_start(&module->engine, &handles, module, 1);
-        module->engine.config.clock_ns = mca_btl_rawe_peer_now_ns;
-        mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
+        unit_module_start(&modules[i], &handles);
     }
 }
 
@@ -181,9 +156,7 @@ static void tear_down(void)
             mca_btl_rawe_endpoint_close(
                 (mca_btl_base_endpoint_t *)opal_list_get_first(&module->endpoints));
         }
-        rawe_engine_free(&module->engine);
-        OBJ_DESTRUCT(&module->endpoints);
-        OBJ_DESTRUCT(&module->endpoints_lock);
+        unit_module_stop(module);
     }
     mca_btl_rawe_proc_close();
     OBJ_DESTRUCT(&mca_btl_rawe_state.routes_lock);
@@ -371,7 +344,7 @@ TEST(mca_btl_rawe_endpoint_get__a_lost_peer_begins_again)
     assert_ptr_equal(mca_btl_rawe_endpoint_find(&modules[0], proc->proc_name, again->address.port,
                                                 again->address.key),
                      again);
-    /* A second loss is reported, too. */
+    /* A second loss is reported as well. */
     give_up(again, RAWE_LANE_EXPRESS);
     report();
     assert_int_equal(fake_ompi.errors, 2);
@@ -439,7 +412,7 @@ TEST(mca_btl_rawe_failed__and_other_losses__who_hears_of_it)
         tear_down();
         set_up();
         fake_ompi.fault_tolerant = cases[i].fault_tolerant;
-        alone = cases[i].alone;
+        fake_ompi.alone = cases[i].alone;
         mca_btl_base_endpoint_t *endpoint = cases[i].introduced ? introduce_on(0) : endpoint_on(0);
         if (NULL == cases[i].lose) {
             give_up(endpoint, RAWE_LANE_BULK);
@@ -497,10 +470,10 @@ TEST(mca_btl_rawe_endpoints_take_lost__who_has_died_by_the_runtimes_word)
     mca_btl_base_endpoint_t *introduced = introduce_on(0), *called = endpoint_on(1);
     opal_process_name_t other = {.jobid = 7, .vpid = 4};
     mca_btl_rawe_proc_listen();
-    departed(&other);
+    fake_ompi.departed(&other);
     report();
     assert_int_equal(state_of(introduced, RAWE_LANE_EXPRESS), RAWE_CONN_IDLE);
-    departed(&proc->proc_name);
+    fake_ompi.departed(&proc->proc_name);
     report();
     assert_int_equal(state_of(introduced, RAWE_LANE_EXPRESS), RAWE_CONN_FAILED);
     assert_int_equal(state_of(called, RAWE_LANE_EXPRESS), RAWE_CONN_FAILED);

@@ -144,14 +144,9 @@ static void set_up(void)
     routes_checks = repairs = 0;
     rawe_handle_table_init(&mca_btl_rawe_state.handles, 1);
     for (unsigned i = 0; i < MODULES; ++i) {
-        mca_btl_rawe_module_t *module = &modules[i];
-        OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
-        OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
-        unit_engine_start(&module->engine, &mca_btl_rawe_state.handles, module, fake_ompi.now_ns);
-        module->engine.config.clock_ns = mca_btl_rawe_peer_now_ns;
-        module->open = LO != i;
-        memcpy(module->interface.name, "eth0", 5);
-        mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
+        unit_module_start(&modules[i], &mca_btl_rawe_state.handles);
+        modules[i].open = LO != i;
+        memcpy(modules[i].interface.name, "eth0", 5);
     }
     for (unsigned i = 0; i < 2; ++i) {
         OBJ_CONSTRUCT(&endpoints[i], opal_list_item_t);
@@ -165,11 +160,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     for (unsigned i = 0; i < MODULES; ++i) {
-        while (NULL != opal_list_remove_first(&modules[i].endpoints)) {
-        }
-        rawe_engine_free(&modules[i].engine);
-        OBJ_DESTRUCT(&modules[i].endpoints);
-        OBJ_DESTRUCT(&modules[i].endpoints_lock);
+        unit_module_stop(&modules[i]);
     }
     rawe_handle_table_free(&mca_btl_rawe_state.handles);
 }

@@ -39,9 +39,7 @@ static bool at_once;               /**< the runtime answers before the request r
 static bool refuses;               /**< the runtime refuses requests */
 static atomic_uint asked;          /**< requests answered at once or refused */
 static int limit_s;                /**< time limit of the last request */
-static bool alone;                 /**< no other BTL takes a process */
 static void (*while_asking)(void); /**< called by the next request */
-static mca_btl_rawe_compat_departed_fn *departed;
 
 int mca_btl_rawe_compat_modex_send(const mca_base_component_t *of, const void *data,
                                    size_t len_bytes)
@@ -98,21 +96,6 @@ int mca_btl_rawe_compat_modex_request(const mca_base_component_t *of,
     return OPAL_SUCCESS;
 }
 
-bool mca_btl_rawe_compat_alone(void)
-{
-    return alone;
-}
-
-void mca_btl_rawe_compat_departures_begin(mca_btl_rawe_compat_departed_fn *wanted)
-{
-    departed = wanted;
-}
-
-void mca_btl_rawe_compat_departures_end(void)
-{
-    departed = NULL;
-}
-
 static void set_up(void)
 {
     fake_ompi_begin();
@@ -137,7 +120,7 @@ static void set_up(void)
         mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &modules[i];
     }
     question_count = asked = 0;
-    at_once = refuses = alone = false;
+    at_once = refuses = false;
     published_bytes = 0;
     mca_btl_rawe_proc_open();
 }
@@ -145,7 +128,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     mca_btl_rawe_proc_close();
-    assert_null(departed);
+    assert_null(fake_ompi.departed);
 }
 
 FIXTURE(set_up, tear_down);
@@ -233,7 +216,7 @@ static void use_ipv6(unsigned module)
     assert_true(rawe_udp_ipv6_mac(modules[module].address.mac, ipv6_address, RAWE_UDP_GIVEN));
 }
 
-/** An IPv6 address is longer than a MAC address, so it is published, too. */
+/** An IPv6 address does not fit into a MAC address, so the process publishes both. */
 TEST(mca_btl_rawe_proc_wait__has_ipv6_addresses)
 {
     uint8_t peer_mac[RAWE_MAC_BYTES];
@@ -361,7 +344,7 @@ TEST(mca_btl_rawe_proc_wait__gives_the_runtime_time)
     at_once = true;
     assert_int_equal(wait_for(1), 0);
     assert_int_equal(limit_s, 2);
-    alone = true;
+    fake_ompi.alone = true;
     assert_int_equal(wait_for(2), 0);
     assert_int_equal(limit_s, CONNECT_TIMEOUT_MS / 1000);
 }
@@ -661,7 +644,7 @@ TEST(mca_btl_rawe_proc_note_heard__of_a_path)
 static void die(uint32_t vpid)
 {
     opal_process_name_t dead = name(vpid);
-    departed(&dead);
+    fake_ompi.departed(&dead);
 }
 
 /** A host dies with all its ranks; each death is reported several times. */
@@ -679,7 +662,7 @@ TEST(mca_btl_rawe_proc_died__only_those_that_were_named)
     }
     assert_false(mca_btl_rawe_proc_died((opal_process_name_t){.jobid = 2, .vpid = 3}));
     mca_btl_rawe_proc_open(); /* Open MPI may be initialized again in this process (sessions) */
-    assert_null(departed);
+    assert_null(fake_ompi.departed);
     mca_btl_rawe_proc_listen();
     assert_false(mca_btl_rawe_proc_died(name(3)));
 }
@@ -688,5 +671,5 @@ TEST(mca_btl_rawe_proc_died__only_those_that_were_named)
 TEST(mca_btl_rawe_proc_listen__not_where_a_loss_ends_the_job)
 {
     mca_btl_rawe_proc_listen();
-    assert_null(departed);
+    assert_null(fake_ompi.departed);
 }

@@ -150,7 +150,7 @@ TEST(module_progress__what_all_modules_deferred_comes_in_order)
     struct rawe_conn conns[2];
 
     rawe_handle_table_init(&handles, 2);
-    unit_engine_start(&second, &handles, NULL, fake_ompi.now_ns);
+    unit_engine_start(&second, &handles, NULL);
     second.deferral = module.engine.deferral; /* all modules of a process share it */
     delivered = 0;
     for (unsigned i = 0; i < 100; i++) {

@@ -225,11 +225,6 @@ TEST(access__refused_ends_the_job_and_blames_no_process)
     assert_int_equal(done_status, OPAL_ERR_UNREACH);
 }
 
-static uint64_t read_clock(void *context)
-{
-    return 1000;
-}
-
 /** Set up with another process, `other`. */
 static void set_up_other(void)
 {
@@ -239,10 +234,10 @@ static void set_up_other(void)
     };
 
     set_up();
+    fake_ompi.now_ns = 1000;
     memset(&module, 0, sizeof(module));
     memset(&reached, 0, sizeof(reached));
-    unit_engine_start(&module.engine, &mca_btl_rawe_state.handles, &module, 1000);
-    module.engine.config.clock_ns = read_clock;
+    unit_engine_start(&module.engine, &mca_btl_rawe_state.handles, &module);
     reached.module = &module;
     reached.in_order = &reached;
     rawe_peer_init(&reached.peer, &module.engine, &peer);

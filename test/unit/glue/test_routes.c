@@ -99,11 +99,6 @@ bool mca_btl_rawe_fanout_follow(mca_btl_rawe_module_t *module)
     return can_follow && stuck != module;
 }
 
-static uint64_t peer_now_ns(void *context)
-{
-    return fake_ompi.now_ns;
-}
-
 static void introduce(unsigned nic)
 {
     opal_list_append(&modules[nic].endpoints, &endpoints[nic].super);
@@ -136,17 +131,13 @@ static void set_up(void)
             .owner = &endpoints[i],
         };
         mca_btl_rawe_module_t *module = &modules[i];
-        OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
-        OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
         OBJ_CONSTRUCT(&endpoints[i], opal_list_item_t);
-        unit_engine_start(&module->engine, &handles, module, fake_ompi.now_ns);
-        module->engine.config.clock_ns = peer_now_ns;
+        unit_module_start(module, &handles);
         snprintf(module->interface.name, sizeof(module->interface.name), "eth%u", i);
         module->interface.index = (int)(10 + i);
         module->carrier = module->open = true;
         module->mac = rawe_mac_number(module->engine.config.mac);
         module->address.mac[0] = 2;
-        mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
         endpoints[i].module = module;
         endpoints[i].proc = proc;
         endpoints[i].watch = (struct rawe_watch *)&pong_ns[i];
@@ -161,10 +152,7 @@ static void tear_down(void)
     mca_btl_rawe_routes_end();
     for (unsigned i = 0; i < NICS; ++i) {
         rawe_peer_close(&endpoints[i].peer);
-        rawe_engine_free(&modules[i].engine);
-        (void)opal_list_remove_first(&modules[i].endpoints);
-        OBJ_DESTRUCT(&modules[i].endpoints);
-        OBJ_DESTRUCT(&modules[i].endpoints_lock);
+        unit_module_stop(&modules[i]);
     }
     rawe_handle_table_free(&handles);
     OBJ_RELEASE(proc);

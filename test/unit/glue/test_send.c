@@ -121,14 +121,14 @@ static void set_up(void)
 {
     const struct rawe_peer_config peer = {.key = 1, .owner = &endpoint};
 
+    fake_ompi_begin();
+    fake_ompi.now_ns = 1;
     memset(&module, 0, sizeof(module));
     memset(&other_module, 0, sizeof(other_module));
     memset(&endpoint, 0, sizeof(endpoint));
-    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
-    rawe_list_init(&mca_btl_rawe_state.complete);
     rawe_handle_table_init(&handles, 1);
-    unit_engine_start(&module.engine, &handles, &module, 1);
-    unit_engine_start(&other_module.engine, &handles, &other_module, 1);
+    unit_engine_start(&module.engine, &handles, &module);
+    unit_engine_start(&other_module.engine, &handles, &other_module);
     other_module.engine.deferral = module.engine.deferral; /* one process's modules share it */
     rawe_peer_init(&endpoint.peer, &module.engine, &peer);
     module.super.btl_max_send_size = 65536;
@@ -306,11 +306,6 @@ TEST(mca_btl_rawe_put__reports_later_what_failed_meanwhile)
                      fragments[0]); /* given back */
 }
 
-static uint64_t now_ns(void *context)
-{
-    return 1;
-}
-
 /** Prepare a PUT to a process with two reachable interfaces. */
 static void two_routes(void)
 {
@@ -319,7 +314,6 @@ static void two_routes(void)
     opal_free_list_return(&mca_btl_rawe_state.operations, (opal_free_list_item_t *)fragments[0]);
     memset(&other, 0, sizeof(other));
     other.module = &other_module;
-    other_module.engine.config.clock_ns = now_ns;
     rawe_peer_init(&other.peer, &other_module.engine, &config);
     rawe_peer_join(&other.peer, &endpoint.peer);
     result = RAWE_PEER_QUEUED;
@@ -526,7 +520,6 @@ TEST(mca_btl_rawe_get__refused_ends_the_job_and_blames_no_process)
 {
     one_route(RAWE_PEER_QUEUED);
     endpoint.proc = OBJ_NEW(opal_proc_t);
-    mca_btl_rawe_state.error_callback = fake_ompi_error;
     assert_int_equal(get(), OPAL_SUCCESS);
     operation->refusal = RAWE_REFUSAL_UNKNOWN;
     operation->done(operation, RAWE_STATUS_FAILED);

@@ -119,8 +119,7 @@ void fake_set_up(void)
     module.link = &link_fake;
     module.bulk = &bulk_fake;
     module.open = true;
-    unit_engine_start(&module.engine, &handles, &module, fake_ompi.now_ns);
-    module.engine.config.clock_ns = mca_btl_rawe_peer_now_ns;
+    unit_engine_start(&module.engine, &handles, &module);
     module.engine.batches.receive_frames = QUEUE_PACKETS;
     mca_btl_rawe_params.progress_thread_ms = 1;
 }
