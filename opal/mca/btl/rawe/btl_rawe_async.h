@@ -32,10 +32,14 @@ static inline void mca_btl_rawe_async_end(void)
     }
 }
 
-/** Return true if the thread calls MPI: from MPI_Init to MPI_Finalize, not for sessions alone. */
+/**
+ * Return true if the thread replaces the progress thread. It does so from MPI_Init to MPI_Finalize
+ * unless it is patient, but not in a program that uses only sessions.
+ */
 static inline bool mca_btl_rawe_async_works(void)
 {
     return OPAL_UNLIKELY(mca_btl_rawe_async_active()) &&
+           !atomic_load_explicit(&mca_btl_rawe_state.async_patient, memory_order_relaxed) &&
            MCA_BTL_RAWE_COMPAT_WORKS == mca_btl_rawe_compat_stage();
 }
 

@@ -63,7 +63,7 @@ void mca_btl_rawe_failure_note(bool in_use, const char *interface,
     pthread_mutex_unlock(&failure_lock);
 }
 
-/** Take the noted failure. Returns false if there is none. */
+/** Take the noted failure. Returns false if no failure was noted. */
 static bool take_failure(struct failure *noted)
 {
     pthread_mutex_lock(&failure_lock);

@@ -133,6 +133,7 @@ typedef struct mca_btl_rawe_module {
     atomic_uint thread_mode; /**< how the progress thread serves the engine */
     /* btl_rawe_thread, btl_rawe_fanout: service */
     bool thread_listens;       /**< frames wake the progress thread */
+    bool thread_served;        /**< since it last left the module to the asynchronous thread */
     uint32_t thread_doublings; /**< doublings of the thread's interval outside MPI */
     uint32_t thread_polls;     /**< fast polls so far */
     uint32_t serviced_rounds;  /**< see mca_btl_rawe_thread_serviced */
@@ -194,10 +195,11 @@ struct mca_btl_rawe_state {
     /* btl_rawe_progress: lock */
     bool progressing; /**< inside mca_btl_rawe_module_progress */
     /* btl_rawe_component, btl_rawe_async, btl_rawe_thread: atomic */
-    _Atomic uint32_t rounds;  /**< progress calls so far, wrapping */
-    atomic_bool async_active; /**< the asynchronous progress thread exists */
-    atomic_bool shared;       /**< other processes use the processor, as the thread found */
-    atomic_uint early_polls;  /**< how often the thread may still be woken early */
+    _Atomic uint32_t rounds;   /**< progress calls so far, wrapping */
+    atomic_bool async_active;  /**< the asynchronous progress thread exists */
+    atomic_bool async_patient; /**< it leaves progress to the progress thread */
+    atomic_bool shared;        /**< other processes use the processor, as the thread found */
+    atomic_uint early_polls;   /**< how often the thread may still be woken early */
     /* btl_rawe_thread: service */
     uint32_t thread_entries;   /**< MPI's entries to the engines, as the thread last saw */
     uint64_t thread_active_ns; /**< when the thread last saw new entries; 0: never */

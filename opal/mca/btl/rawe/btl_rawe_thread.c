@@ -170,7 +170,7 @@ bool mca_btl_rawe_thread_serviced(void *context)
     if (!atomic_load_explicit(&module->open, memory_order_acquire)) {
         atomic_store_explicit(&module->wanted, true, memory_order_relaxed);
         atomic_store_explicit(&state->links_wanted, true, memory_order_release);
-        if (mca_btl_rawe_async_works()) {
+        if (mca_btl_rawe_async_active()) {
             mca_btl_rawe_async_wake();
         }
     }
@@ -253,8 +253,11 @@ static bool mpi_is_active(bool shared)
 /** Leave progress to the asynchronous thread. Returns the milliseconds until a route is due. */
 static int stand_back(mca_btl_rawe_module_t *module)
 {
+    bool served = module->thread_served;
+
     listen_for(module, false, false);
-    if (routes_due_ns(module) <= mca_btl_rawe_now_ns()) {
+    module->thread_served = false;
+    if (served || routes_due_ns(module) <= mca_btl_rawe_now_ns()) {
         mca_btl_rawe_async_wake();
     }
     return routes_rest_ms(module);
@@ -271,6 +274,7 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     if (0 == interval_ms) {
         return -1;
     }
+    module->thread_served = true;
     unsigned thread_mode = atomic_load_explicit(&module->thread_mode, memory_order_acquire);
     asked = asked || routes_due_ns(module) <= mca_btl_rawe_now_ns();
     if ((asked || module->thread_listens) && MCA_BTL_RAWE_THREAD_IDLE == thread_mode) {
@@ -287,6 +291,10 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
         module->thread_doublings = 0;
         learn_early_polls(thread_mode, false);
         return interval_ms * (absent ? 1 : (int)rest_intervals(module, thread_mode, shared));
+    }
+    if (mca_btl_rawe_async_works()) { /* it has become prompt in the meantime, with the lock */
+        mca_btl_rawe_unlock();
+        return stand_back(module);
     }
     mca_btl_rawe_progress_repair(false);
     uint64_t batches_sent = module->engine.counters.batches_sent;
