@@ -10,6 +10,9 @@
  *                       time
  *   contacts FILE RANK  rank 0 makes first contact with each other rank in turn: it sends a long
  *                       message and receives it back. Before RANK, it prints a line, awaits FILE
+ *   disturbed ROUNDS    rounds of messages of many lengths; signals interrupt all calls, children are
+ *                       forked while messages are in flight, one of them outlives MPI_Finalize, and
+ *                       the sockets may have the numbers of stdin and stdout
  *   survivors FILE RANK...   once FILE exists, the named ranks kill themselves; the others exchange
  *                       200 rounds, print a line, and exit without MPI_Finalize (this needs
  *                       --enable-recovery)
@@ -20,6 +23,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define BLOCK_BYTES 30000
@@ -140,6 +145,71 @@ static void run_bursts(long messages, int bytes, int window)
     free(requests);
 }
 
+static void do_nothing(int signal_number)
+{
+    (void)signal_number;
+}
+
+/** Have a timer's signals interrupt system calls, and free the descriptors 0 and 1. */
+static void disturb(void)
+{
+    const struct itimerval often = {{0, 200}, {0, 200}};
+    const struct sigaction action = {.sa_handler = do_nothing}; /* no SA_RESTART */
+
+    sigaction(SIGPROF, &action, NULL);
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_PROF, &often, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    close(0);
+    close(1);
+}
+
+/** Fork a child that writes to this memory of its own, and then ends. */
+static void fork_child(unsigned char *data, size_t len)
+{
+    const pid_t child = fork();
+
+    if (child == 0) {
+        memset(data, 0xEE, len);
+        _exit(0);
+    }
+    while (waitpid(child, NULL, 0) < 0) {
+    }
+}
+
+/** Fork a child that has all of the process's descriptors, for as long as it is not killed. */
+static pid_t fork_companion(void)
+{
+    const pid_t child = fork();
+
+    while (child == 0) {
+        pause();
+    }
+    return child;
+}
+
+static void run_disturbed(long rounds)
+{
+    static const int lengths[] = {8, 1000, 5000, 30000, 70000, LONG_BYTES};
+    static unsigned char out[LONG_BYTES], in[LONG_BYTES], expected[LONG_BYTES];
+    const int next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
+
+    for (long round = 0; round < rounds; round++) {
+        const int bytes = lengths[round % (sizeof lengths / sizeof *lengths)];
+        MPI_Request requests[2];
+        fill(out, bytes, rank, round);
+        memset(in, 0xB5, sizeof in);
+        MPI_Irecv(in, bytes, MPI_BYTE, previous, 0, MPI_COMM_WORLD, &requests[0]);
+        MPI_Isend(out, bytes, MPI_BYTE, next, 0, MPI_COMM_WORLD, &requests[1]);
+        fork_child(out, sizeof out);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        fill(expected, bytes, previous, round);
+        if (memcmp(in, expected, (size_t)bytes) != 0) {
+            fail(previous, round, 0);
+        }
+    }
+}
+
 /** Send a long message from rank 0 to another rank, which returns it with each byte incremented. */
 static void run_contacts(const char *file, int before)
 {
@@ -218,6 +288,11 @@ static _Noreturn void run_survivors(const int *all, const char *file, char **dyi
 
 int main(int argc, char **argv)
 {
+    const char *mode = argc > 1 ? argv[1] : "";
+    pid_t companion = 0;
+    if (strcmp(mode, "disturbed") == 0) {
+        disturb();
+    }
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -225,7 +300,6 @@ int main(int argc, char **argv)
     for (int i = 0; i < ranks; i++) {
         all[i] = i;
     }
-    const char *mode = argc > 1 ? argv[1] : "";
     if (strcmp(mode, "rounds") == 0 && argc > 2) {
         run_rounds(all, atol(argv[2]), argc > 3 ? atol(argv[3]) : 0, NULL, -1);
     } else if (strcmp(mode, "until") == 0 && argc > 2) {
@@ -234,6 +308,9 @@ int main(int argc, char **argv)
         run_rounds(all, -1, 0, NULL, ROUNDS_BEFORE_ABORT);
     } else if (strcmp(mode, "bursts") == 0 && argc > 4) {
         run_bursts(atol(argv[2]) / ranks, atoi(argv[3]), atoi(argv[4]));
+    } else if (strcmp(mode, "disturbed") == 0 && argc > 2) {
+        companion = fork_companion();
+        run_disturbed(atol(argv[2]));
     } else if (strcmp(mode, "contacts") == 0 && argc > 3) {
         run_contacts(argv[2], atoi(argv[3]));
     } else if (strcmp(mode, "survivors") == 0 && argc > 3) {
@@ -244,5 +321,8 @@ int main(int argc, char **argv)
     }
     free(all);
     MPI_Finalize();
+    if (companion > 0) {
+        kill(companion, SIGKILL);
+    }
     return 0;
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Processes that are absent at first contact, end with communication pending, or fail (ULFM)."""
+"""Processes that are absent at first contact, end early, fail (ULFM), or do unusual things."""
 
 import os
 import signal
@@ -184,3 +184,9 @@ def test_who_was_cut_off_for_a_while_goes_on_alone(make_lab, shrinks, tmp_path):
     job.wait_for_survivors([0, 1, 2])
     lab.link_up(3)
     job.assert_survive([3])
+
+
+@pytest.mark.parametrize("kind", ["packet", "udp"])
+def test_signals_children_and_closed_descriptors_disturb_nothing(make_lab, exchange, kind):
+    words = ["--mca", "btl_rawe_kind", kind, exchange, "disturbed", 60]
+    assert help_messages(run_job(make_lab(nic="cut"), 4, *words)) == []
