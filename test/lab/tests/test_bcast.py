@@ -28,6 +28,7 @@ HOSTS = 4
 WITHIN_HOSTS = ("--mca", "btl", "rawe,vader,self")  # vader is an alias of sm since 5.0
 NO_PART = "a member takes no part in groups"
 NOT_REACHED = "a member cannot receive what is sent to groups"
+WITHOUT_HAN = ("--mca", "coll", "^han")  # its MPI_Allgather is wrong in 5.0.7: doc/limits.md
 SAY = ("--mca", "coll_base_verbose", "10", "--mca", "btl_rawe_stats", "1")
 
 pytestmark = pytest.mark.skipif(
@@ -137,7 +138,8 @@ def test_hosts_with_several_ranks_use_batches(make_lab, bcasts):
 def test_every_byte_arrives_where_hosts_have_several_ranks(
     make_lab, bcasts, what, ranks, options, loss
 ):
-    result = run(make_lab(hosts=HOSTS, loss=loss), bcasts, *what, btls=options, ranks=ranks)
+    lab, others = make_lab(hosts=HOSTS, loss=loss), WITHOUT_HAN if what == ("scatters",) else ()
+    result = run(lab, *others, bcasts, *what, btls=options, ranks=ranks)
     # At least each dup, and each split with all ranks, uses multicast. A half may span four hosts.
     assert multicasts(result) >= ranks * (5 if what[0] == "dups" else 1)
     # Each host's leader receives the frame.
@@ -297,7 +299,7 @@ def test_members_that_were_told_different_things_agree(
 )
 def test_it_steps_aside(make_lab, bcasts, options, ranks, words):
     lab = make_lab(**options)
-    assert_passes(run(lab, "--mca", "coll", "^han", bcasts, "sizes", ranks=ranks), words)
+    assert_passes(run(lab, *WITHOUT_HAN, bcasts, "sizes", ranks=ranks), words)
 
 
 def flood(lab, value, *hosts):

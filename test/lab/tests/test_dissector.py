@@ -303,7 +303,7 @@ def test_the_frames_of_a_job_are_right(make_lab, build, verify, tmp_path, kind, 
     types, resent = zip(*fields(tmp_path / "job.pcap", ["type", "resent"]))
     found = [int(one) for shown in types for one in shown if one]
     assert set(found) >= {DATA, BULK, ACK, CONNECT, PING} and found.count(BULK) > 100
-    assert ["1"] in resent
+    assert any("1" in shown for shown in resent)
     assert tshark(tmp_path / "job.pcap", "-Y", "rawe.malformed") == []
 
 
