@@ -190,7 +190,7 @@ void sim_route_answer(struct sim_nic *nic, const struct rawe_header *header,
 
 /** Let a starting process read the carrier of its interfaces. It suspects no route. */
 void sim_route_start(struct sim_node *node);
-/** Report a change of an interface's carrier, as the kernel would. */
+/** Report a change of an interface's carrier, like the kernel. */
 void sim_route_carrier(struct sim_nic *nic, bool carrier);
 /** Check routes, as progress does, or (not `may_say`) the progress thread. True if any was due. */
 bool sim_route_check(struct sim_node *node, bool may_say);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A path whose MTU shrinks while connections use it, for example because a tunnel now leads there.
+ * A path whose MTU shrinks while connections use it, for example because it now leads through a tunnel.
  * Longer frames are lost from then on, and so are PINGs of that length. Senders must notice, send
  * shorter frames, and resend lost frames in slices.
  */

@@ -38,7 +38,7 @@ TEST(rawe_conn_reset__gives_back_its_grant)
     assert_int_equal(conn->rx.grant.newest, net.config.first_sequence - 1);
 }
 
-/** Connect to a node that 20 others are connecting to; if `ends` is 2, that node connects too. */
+/** Connect to a node while 20 others do; if `ends` is 2, that node also connects. */
 static void connect_to_busy(unsigned ends)
 {
     static uint8_t data[20000];

@@ -275,7 +275,7 @@ static unsigned answer_flags(void)
     return memory.last.flags;
 }
 
-/** A process may use neither this BTL nor wait for it once another one takes its place here. */
+/** The process must stop using this BTL, and stop waiting for it, once we use another one. */
 TEST(rawe_responder__tells_a_process_that_it_was_given_up)
 {
     assert_false(search_for_peer(0).reachable);

@@ -61,7 +61,7 @@ struct unit_node {
 struct unit_net {
     uint64_t now_ns;
     unsigned engine_count;
-    /** Returns the engine at an end of the wire, or NULL if there is none. */
+    /** Returns the engine at an end of the wire, or NULL if it has no engine. */
     struct rawe_engine *(*engine_at)(struct unit_net *net, unsigned end);
     /** Called for each frame before unit_step delivers it; may be NULL. */
     void (*on_frame)(struct net_frame *frame);

@@ -29,7 +29,7 @@ struct nas_class {
     double time_step;
     double residual[NAS_VARS]; /* published root-mean-square of the right-hand side */
     double error[NAS_VARS];    /* published root-mean-square of (solution - exact) */
-    double surface;            /* published surface integral; 0 in SP, which has none */
+    double surface;            /* published surface integral; SP has none: 0 */
 };
 
 /* The fourth-order dissipation reaches two points away. */

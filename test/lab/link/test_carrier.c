@@ -11,7 +11,7 @@
 
 #include "../../../opal/mca/btl/rawe/linux/sys/rawe_interface.h"
 
-/** Last carrier state reported for each end; -1: none yet. */
+/** Last carrier state reported for each end; -1: no report. */
 static atomic_int seen_a, seen_b;
 static atomic_int calls;
 static int refusals; /**< number of callback calls that fail and must be repeated */

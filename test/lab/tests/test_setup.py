@@ -643,7 +643,7 @@ def test_translated_addresses_are_in_the_table(make_cluster):
     cluster.lab.at_switch("nft", MASQUERADE)
     text = cluster.run("--rights", "none", status=1)
     table = cluster.table(text)
-    # A bridge may pass datagrams between the first and the third through the rules, too.
+    # A bridge may also pass datagrams between the first and the third through the rules.
     for one, other in ((first, second), (second, third)):
         assert f"UDP does not cross between {one} eth0 and {other} eth0" in table[other], text
     assert table[first] == "ok" and "it was translated (NAT)" in text

@@ -47,9 +47,9 @@ struct verify_run {
     bool thread_level_said; /**< given on the command line */
     int thread_level;       /**< requested: MPI_THREAD_SINGLE or MPI_THREAD_MULTIPLE; -1: none */
     const char *only;       /**< comma list, NULL is all */
-    const char *skip;       /**< comma list, NULL is none */
+    const char *skip;       /**< comma list, or NULL */
     const char *child;      /**< role of a process that a test has spawned, or NULL */
-    uint64_t plant;         /**< falsify the nth check, from 1; 0 is none */
+    uint64_t plant;         /**< falsify the nth check, from 1; 0: no check */
     enum verify_plant_kind plant_kind;
 
     double soak_seconds; /**< --soak; 0: the groups */

@@ -299,7 +299,7 @@ static void check_guards(const struct verify_buffer *buffer, const char *kind)
     }
 }
 
-/* For --plant, change the buffer before it is checked, as a faulty transport might. */
+/* Change the buffer before the check, for --plant, like a faulty transport. */
 static void plant(struct verify_buffer *buffer, size_t at, size_t len)
 {
     if (len > 0 && verify_planted(VERIFY_PLANT_BYTE)) {

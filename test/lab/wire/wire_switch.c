@@ -123,7 +123,7 @@ static bool wire_queue_put(struct wire_queue *queue, const struct wire_frame *fr
     return true;
 }
 
-/* Return when the next frame is due; WIRE_NEVER if there is none. */
+/* Return when the next frame is due; WIRE_NEVER: no frame waits. */
 static uint64_t wire_queue_next_ns(const struct wire_queue *queue)
 {
     const struct wire_held *first = TAILQ_FIRST(&queue->frames);

@@ -22,7 +22,7 @@
 #define BATCHES_LOST_MAX 3u
 
 /**
- * Each probe is sent twice, as a plain frame and in batch format. If only the plain one is
+ * Each probe is sent both as a plain frame and in batch format. If only the plain one is
  * answered, the other is not necessarily lost: it may be late. But if this happens many times in a
  * row, batches no longer pass: a bond hashes them to another link, or a filter was installed. Eight
  * losses in a row are not chance, and no batch is delayed for as long as PLAIN_ANSWERS_NS.

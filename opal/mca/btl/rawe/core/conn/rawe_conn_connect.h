@@ -14,7 +14,7 @@
  * path shares, so the window does not grow, and losses reduce it.
  */
 void rawe_conn_forget_path(struct rawe_conn *conn, bool was_dead);
-/** Initialize the sending and receiving state of a connection that has sent nothing yet. */
+/** Initialize the sending and receiving state of a connection before it sends anything. */
 void rawe_conn_reset(struct rawe_conn *conn);
 /** Restart under a new id and, if `restart`, incarnation. The window must be empty. */
 void rawe_conn_renew(struct rawe_conn *conn, bool restart);

@@ -21,7 +21,7 @@ void rawe_conn_admit(struct rawe_conn *conn);
 /** Process a frame for this connection, except CONNECT. The header is decoded. */
 void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
                        const uint8_t *payload, uint64_t now_ns);
-/** Return where the data of a packet of batch frames belongs; NULL: nowhere, or not known yet. */
+/** Return where the data of a packet of batch frames belongs; NULL: nowhere, or unknown. */
 uint8_t *rawe_conn_place(struct rawe_conn *conn, const struct rawe_batch *batch);
 /** Process frames of a decoded batch. `fragment.data` need not be where rawe_conn_place said. */
 void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *batch,

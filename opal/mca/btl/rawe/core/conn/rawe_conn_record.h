@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Access to registered memory. The initiator turns operations into requests, which replies
- * complete; the target serves requests. Control messages are records, too.
+ * complete; the target serves requests. Control messages are also records.
  */
 #ifndef RAWE_CONN_RECORD_H
 #define RAWE_CONN_RECORD_H

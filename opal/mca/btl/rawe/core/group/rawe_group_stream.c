@@ -223,7 +223,7 @@ static bool learn_end(struct rawe_group_stream *stream, uint32_t end)
     return true;
 }
 
-/** Return true if a frame with these flags requests an acknowledgement that was not sent yet. */
+/** Return true if a frame with these flags requests an acknowledgement that is still owed. */
 static bool asks_for_ack(const struct rawe_group_stream *stream, uint8_t flags, uint32_t end)
 {
     return (flags & RAWE_GROUP_FLAG_ASK) != 0 && rawe_sequence_before(stream->acked, end);

@@ -28,7 +28,7 @@ struct rawe_credit {
     struct rawe_credit_share share[RAWE_LANES];
     uint32_t window_frames;              /**< limit for one connection */
     uint32_t ring_frames;                /**< capacity of the receive ring */
-    uint32_t queue_frames;               /**< capacity of the bulk queue; 0: there is none */
+    uint32_t queue_frames;               /**< capacity of the bulk queue; 0: no queue */
     uint32_t open[RAWE_LANES];           /**< open connections of the lane */
     uint32_t advertised[RAWE_LANES];     /**< sum of the credit known to the lane's peers */
     uint32_t senders_before[RAWE_LANES]; /**< connections that received data in the last epoch */
@@ -38,7 +38,7 @@ struct rawe_credit {
     bool waiting; /**< a connection may be waiting for credit (rawe_credit_waits) */
 };
 
-/** A connection's share. Initially all zero: the peer has sent nothing yet. */
+/** A connection's share. All zero until the peer sends something. */
 struct rawe_credit_member {
     uint32_t epoch;      /**< epoch when its peer last counted as a sender; 0: never */
     uint32_t turn : 31;  /**< its number among the senders, if they get credit in turns */

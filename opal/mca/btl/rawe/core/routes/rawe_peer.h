@@ -129,7 +129,7 @@ void rawe_peer_set_mac(struct rawe_peer *peer, const uint8_t mac[RAWE_MAC_BYTES]
 
 /**
  * Send a frame from which the peer learns our interface's new MAC address (rawe_engine_set_mac).
- * `opens`: open a connection for this frame if there is none.
+ * `opens`: open a connection for this frame if necessary.
  */
 void rawe_peer_announce(struct rawe_peer *peer, bool opens, uint64_t now_ns);
 

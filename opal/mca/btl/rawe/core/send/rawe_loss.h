@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Round-trip time estimate, RFC 6298 section 2 with the gains given there. */
+/** Round-trip time estimate with the gains of RFC 6298, section 2. */
 struct rawe_rtt {
     uint64_t smoothed_ns;  /**< 0: no sample yet */
     uint64_t variation_ns; /**< mean deviation */

@@ -29,7 +29,7 @@
 /** Offset of the kernel's packet type. */
 #define PACKET_TYPE_OFFSET ((uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE))
 
-/** The EtherType as the kernel read it (eth_type_trans); without Ethernet headers there is none. */
+/** The EtherType that the kernel read (eth_type_trans) from the Ethernet header, if there was one. */
 #define PROTOCOL_OFFSET ((uint32_t)(SKF_AD_OFF + SKF_AD_PROTOCOL))
 
 /** The kind of interface (ARPHRD_*) that received the packet. */

@@ -6,8 +6,8 @@
  * so it causes no SIGCHLD, and a program that waits for its children does not reap it. Any thread
  * may call. The call blocks until the socket is open, which may take seconds.
  *
- * They communicate over a SOCK_SEQPACKET socket pair, one end of which is the helper's standard
- * input. Each request is answered before the next; all messages are fixed-size structs in host
+ * They communicate over a SOCK_SEQPACKET socket pair. The helper's standard input is one end of
+ * it. Each request is answered before the next; all messages are fixed-size structs in host
  * order. An answer carries the granted socket (SCM_RIGHTS). The helper exits after a refusal, after
  * RAWE_HELPER_SOCKETS_MAX grants, and when the process hangs up. The two may be from different
  * releases, so `version` always comes first in both structs.

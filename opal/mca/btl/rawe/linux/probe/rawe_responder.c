@@ -462,7 +462,7 @@ static bool drain_port(struct rawe_responder *responder)
     responder->answers = fill_bucket(responder->answers, gained);
     responder->reads = fill_bucket(responder->reads, gained);
     answer_pings(responder);
-    /* Receive at most one ring's worth of frames, because the thread serves other sources, too. */
+    /* Receive at most one ring's worth of frames, because the thread also serves other sources. */
     while (received < responder->wire->receive_frames) {
         const unsigned got = rawe_port_receive(responder->wire, DRAIN_FRAMES, &receiver, responder);
         received += got;

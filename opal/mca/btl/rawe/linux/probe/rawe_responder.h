@@ -103,7 +103,7 @@ struct rawe_validation *rawe_responder_validate(struct rawe_responder *responder
                                                 const struct rawe_ping_address *to,
                                                 uint32_t mtu_bytes, uint64_t timeout_ns);
 
-/** Get the result of a validation. Returns false if it is not known yet. */
+/** Get the result of a validation. Returns false while it is unknown. */
 bool rawe_validation_result(const struct rawe_validation *validation, struct rawe_path *path);
 
 /** Forget a validation, finished or not. NULL is allowed. */

@@ -88,7 +88,7 @@ uint64_t rawe_watch_last_pong_ns(const struct rawe_watch *watch);
 /** Return the same of the newest answer whose process was making no progress. */
 uint64_t rawe_watch_last_absent_ns(const struct rawe_watch *watch);
 
-/** Get the address that sent the newest answer, which may be new. False: no answer yet. */
+/** Get the address that sent the newest answer. It may be new. Returns false before any answer. */
 bool rawe_watch_answered_from(const struct rawe_watch *watch, uint8_t mac[RAWE_MAC_BYTES]);
 
 #endif

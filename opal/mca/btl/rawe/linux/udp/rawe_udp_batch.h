@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Batches in datagrams, each of which has the headers that it needs alone.
+ * Batches in datagrams. Each datagram has its own headers, so that it can be received alone.
  */
 #ifndef RAWE_UDP_BATCH_H
 #define RAWE_UDP_BATCH_H
