@@ -226,8 +226,8 @@ TEST(thread_service__does_not_spin_on_room_that_is_none)
     assert_false(fake.listens_for_room);
 }
 
-/** Sleeps grow from the first poll on, because a rank may be waiting for this processor. */
-TEST(thread_service__sleeps_longer_and_longer_while_polls_achieve_nothing)
+/** Assert that the thread's sleeps grow from the first poll on, up to 64 ms. */
+static void assert_sleeps_grow(void)
 {
     int rest_ms = 1;
 
@@ -240,6 +240,20 @@ TEST(thread_service__sleeps_longer_and_longer_while_polls_achieve_nothing)
         rest_ms = mca_btl_rawe_thread_service(&module, false);
         assert_int_equal(rest_ms, before_ms < 64 ? 2 * before_ms : 64);
     }
+}
+
+/** A rank may be waiting for this processor. */
+TEST(thread_service__sleeps_longer_and_longer_while_polls_achieve_nothing)
+{
+    assert_sleeps_grow();
+}
+
+/** MPI may wait for the kernel with the lock, for seconds: to open a ring, or to register memory. */
+TEST(thread_service__sleeps_longer_and_longer_while_mpi_has_the_lock)
+{
+    mca_btl_rawe_engines_lock.owner = 2; /* another thread */
+    assert_sleeps_grow();
+    mca_btl_rawe_engines_lock.owner = 0;
 }
 
 /** While the program computes, only the progress thread can reopen the links. */

@@ -263,6 +263,13 @@ static int stand_back(mca_btl_rawe_module_t *module)
     return routes_rest_ms(module);
 }
 
+/** Count a poll that achieved nothing. Returns the doublings of the interval to the next one. */
+static unsigned back_off(mca_btl_rawe_module_t *module)
+{
+    module->thread_doublings += module->thread_doublings < DOUBLINGS_MAX;
+    return module->thread_doublings;
+}
+
 int mca_btl_rawe_thread_service(void *context, bool asked)
 {
     mca_btl_rawe_module_t *module = context;
@@ -288,9 +295,12 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     atomic_store_explicit(&mca_btl_rawe_state.shared, shared, memory_order_relaxed);
     if (!absent || !mca_btl_rawe_lock_claim()) {
         listen_for(module, false, false);
-        module->thread_doublings = 0;
         learn_early_polls(thread_mode, false);
-        return interval_ms * (absent ? 1 : (int)rest_intervals(module, thread_mode, shared));
+        if (absent) { /* MPI is in the kernel, for example to open a port, or another thread polls */
+            return interval_ms << back_off(module);
+        }
+        module->thread_doublings = 0;
+        return interval_ms * (int)rest_intervals(module, thread_mode, shared);
     }
     if (mca_btl_rawe_async_works()) { /* it has become prompt in the meantime, with the lock */
         mca_btl_rawe_unlock();
@@ -316,12 +326,8 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
                module->open && rawe_engine_pending(&module->engine) &&
                    batches_sent != module->engine.counters.batches_sent);
     mca_btl_rawe_unlock();
-    if (useful) {
-        module->thread_doublings = 0;
-    } else {
-        module->thread_doublings += module->thread_doublings < DOUBLINGS_MAX;
-    }
+    unsigned doublings = useful ? (module->thread_doublings = 0) : back_off(module);
     return active ? interval_ms * (int)SLOW_FACTOR
            : idle ? routes_rest_ms(module)
-                  : interval_ms << module->thread_doublings;
+                  : interval_ms << doublings;
 }
