@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import BenchError
-from .summary import BETTER, Key, Median, Metric, is_power_of_four
+from .summary import BETTER, Key, Median, Metric
 from .transports import BASELINE
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -144,8 +144,7 @@ class Reference:
         return found
 
     def condense(self):
-        """Drop the medians that no page shows. A part that no page shows keeps the sizes that
-        reports print."""
+        """Drop the medians that no page shows. A part that no page shows keeps the powers of 4."""
         for name, part in self.index["parts"].items():
             if "medians" in part:
                 shown = self.shown.get(name)
@@ -153,9 +152,14 @@ class Reference:
                     {
                         key: found
                         for key, found in self.medians(name).items()
-                        if (key in shown if shown else is_power_of_four(key.size))
+                        if (key in shown if shown else _is_power_of_four(key.size))
                     }
                 )
+
+
+def _is_power_of_four(size):
+    """Return true for 0, 1, 4, 16, ..."""
+    return size == 0 or (size & (size - 1) == 0 and size.bit_length() % 2 == 1)
 
 
 def load(directory):

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from . import BenchError, summary
 from .page import Page, aligned, anchor, plots_available
-from .summary import shown_rows
 from .transports import BASELINE
 
 ABOUT = "about.json"
@@ -104,7 +103,7 @@ def cells(table, row):
 
 def terminal_table(table):
     """Format a table as plain text with aligned columns."""
-    lines = [columns(table)] + [cells(table, row) for row in shown_rows(table)]
+    lines = [columns(table)] + [cells(table, row) for row in table.rows]
     if len(table.rows) > 1 and any(table.mean_ratio(name) for name in table.others):
         mean = [""] * len(lines[0])
         mean[0] = "geometric mean"
@@ -170,7 +169,7 @@ def page_of(driver, tables, about):
         page.heading(table.title)
         unit = f"In {table.unit}; ratios" if table.unit else "Ratios"
         page.text(f"{unit}: {sense_of(table)}.")
-        rows = [cells(table, row) for row in shown_rows(table)]
+        rows = [cells(table, row) for row in table.rows]
         page.table(columns(table), rows, len(table.heads))
     driver.ending(page, tables)
     page.heading("Repeating it")

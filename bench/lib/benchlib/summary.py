@@ -248,17 +248,6 @@ class Table:
         return statistics.geometric_mean([row.ratio(name) for row in rows]) if rows else None
 
 
-def is_power_of_four(size):
-    """Returns true for 0, 1, 4, 16, ...: the sizes in printed tables."""
-    return size == 0 or (size & (size - 1) == 0 and size.bit_length() % 2 == 1)
-
-
-def shown_rows(table):
-    if not table.over_sizes:
-        return table.rows
-    return [row for row in table.rows if is_power_of_four(row.size)] or table.rows
-
-
 RESAMPLES = 1000
 TAIL = 0.025  # of the resamples, on each side of a 95 % interval
 # With n values the bootstrap of a median covers it with 1 - 2^(1 - n) at most: 94 % with 5.
