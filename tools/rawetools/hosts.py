@@ -54,6 +54,7 @@ class Remote:
     status: int = None
     lines: list = field(default_factory=list)  # of its output
     trouble: list = field(default_factory=list)  # what to do about pings that failed
+    detours: list = field(default_factory=list)  # where jobs use UDP, because only it passes
     listening: threading.Lock = field(default_factory=threading.Lock)  # one UDP port for all
 
     def interfaces(self, udp):
@@ -84,7 +85,9 @@ class Remote:
         remedies += self.trouble
         if remedies or self.status != 0:
             return "failed", "; ".join(dict.fromkeys(remedies))
-        return ("not changed", "--yes does it") if self.unchanged() else ("ok", "")
+        if self.unchanged():
+            return "not changed", "--yes does it"
+        return "ok", "; ".join(self.detours)
 
 
 def read_hosts(path):
@@ -152,10 +155,10 @@ def in_parallel(function, items):
         return list(pool.map(function, items))
 
 
-def ask(options, key, asker, interface, address):
+def ask(options, key, asker, interface, address, udp):
     """Return the status and output of a rawe-ping from an interface of a host to an address."""
     words = ["rawe-ping", "-i", interface, "-k", f"{key:x}", "-c", "5", "-w", "2000", address]
-    words += ["--udp"] if options.rights == "none" else []
+    words += ["--udp"] if udp else []
     argv = remote_shell(options, asker.name, f"exec {shlex.join(words)}")
     try:
         done = subprocess.run(
@@ -166,9 +169,8 @@ def ask(options, key, asker, interface, address):
     return done.returncode, done.stdout
 
 
-def ping(options, key, asker, interface, answerer, other):
+def ping(options, key, udp, asker, interface, answerer, other):
     """Let one host's interface ask another's, and print the result. Return it if it is bad."""
-    udp = options.rights == "none"
     listen = shlex.join(["-i", other, "-k", f"{key:x}", "-s", str(PING_SECONDS)])
     listen += " --udp" if udp else ""
     # A remote shell passes no signals on, but the end of its input, which ends the listener.
@@ -179,7 +181,7 @@ def ping(options, key, asker, interface, answerer, other):
     with answerer.listening, started(argv, subprocess.PIPE) as listener:
         for line in listener.stdout:
             if line.startswith(f"listening on {other},"):  # ssh may show a banner
-                status, said = ask(options, key, asker, interface, line.split()[-1])
+                status, said = ask(options, key, asker, interface, line.split()[-1], udp)
                 break
             said += line  # why it cannot listen
         listener.stdin.close()
@@ -206,7 +208,7 @@ def partners(ours, others):
 
 
 def ping_all(options, remotes):
-    """Let hosts ping each other; note what fails.
+    """Let hosts ping each other; note what fails, and what passes only over UDP.
 
     What reaches one host of a segment reaches all: for raw frames the first host and each of the
     others ask each other. Over UDP all pairs do, unless there are many hosts.
@@ -221,14 +223,21 @@ def ping_all(options, remotes):
         for ours, other in partners(one.interfaces(udp), remote.interfaces(udp))
     ]
 
+    def ask_both(key, over_udp, one, ours, remote, other):
+        # Each needs frames in both directions, so a second failure would add nothing.
+        said = ping(options, key, over_udp, one, ours, remote, other)
+        return said or ping(options, key, over_udp, remote, other, one, ours)
+
     def both_ways(numbered):
         number, (one, ours, remote, other) = numbered
         key = PING_KEY + number
-        # Each needs frames in both directions, so a second failure would add nothing.
-        said = ping(options, key, one, ours, remote, other)
-        said = said or ping(options, key, remote, other, one, ours)
+        said = ask_both(key, udp, one, ours, remote, other)
         ends = f"between {one.name} {ours} and {remote.name} {other}"
-        if udp and "NO ANSWER" in said:
+        silent = "NO ANSWER" in said
+        able_too = not udp and ours in one.interfaces(True) and other in remote.interfaces(True)
+        if silent and able_too and not ask_both(key, True, one, ours, remote, other):
+            remote.detours.append(f"raw frames do not cross {ends}: jobs use UDP there")
+        elif udp and silent:
             remote.trouble += [f"UDP does not cross {ends}", UDP_REMEDY]
         elif said:
             what = f"see above what to check {ends}"

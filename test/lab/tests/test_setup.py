@@ -525,7 +525,7 @@ OLD = f"{HIDE} && printf '#!/bin/sh\nexit 2\n' > '{PROGRAM}' && chmod 755 '{PROG
 HURT = [
     (lambda lab, host: None, "ok", ""),
     (lambda lab, host: lab.link_down(host), "failed", "bring one up"),
-    (lambda lab, host: lab.blackhole(host, 1, ETHERTYPE), "failed", "see above what to check"),
+    (lambda lab, host: lab.blackhole(host, 1, ETHERTYPE), "ok", "raw frames do not cross"),
     (lambda lab, host: lab.set_mtu(host, 1400), "failed", "see above what to check"),
 ]
 
@@ -547,6 +547,20 @@ def test_what_to_do_about_each_host_is_in_the_table(make_cluster):
     for (result, remedy), row in zip(expected, found.values(), strict=True):
         assert row.startswith(result) and remedy in row, text
     assert "NO ANSWER" in text and "LARGE FRAMES DO NOT PASS" in text
+
+
+def test_hosts_in_two_subnets_use_udp(make_cluster, build):
+    cluster = make_cluster(2, topology="routed")
+    first, second = cluster.names
+    path = f"{build / 'bench/imb-runs'}:{settings(cluster.place, build)['PATH']}"
+    text = cluster.run(*HELPER, "--yes", PATH=path)
+    ends = f"{first} eth0 and {second} eth0"
+    assert cluster.table(text) == {
+        first: "ok",
+        second: f"ok      raw frames do not cross between {ends}: jobs use UDP there",
+    }
+    assert udp_pairs(text) == {(first, second), (second, first)}
+    assert re.search(rf"between {first} and {second}, .* rawe [\d.]+ us$", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("answer, done", ANSWERS)
@@ -586,7 +600,7 @@ def test_a_host_that_goes_away_holds_nothing_up(tmp_path, monkeypatch):
     shell.chmod(0o755)
     options = argparse.Namespace(rsh=str(shell), rights=None)
     hosts = (module.Remote("one"), module.Remote("two"))
-    said = module.ping(options, 1, hosts[0], "eth0", hosts[1], "eth0")
+    said = module.ping(options, 1, False, hosts[0], "eth0", hosts[1], "eth0")
     assert "no end within 1 s" in said
 
 
