@@ -333,6 +333,78 @@ TEST(bulk_transmit__keeps_the_qdisc_short)
     fixture_run("tc qdisc del dev ra0 root");
 }
 
+/** What has arrived of a batch: the offsets of its packets. */
+struct offsets {
+    unsigned count;
+    uint32_t at_bytes[4];
+};
+
+static void note_offset(void *context, const uint8_t *source_mac, const uint8_t *head,
+                        size_t head_bytes, const uint8_t *data, size_t data_bytes)
+{
+    struct offsets *offsets = context;
+    struct rawe_batch batch;
+
+    assert_int_equal(rawe_batch_decode(&batch, head, head_bytes, data_bytes), RAWE_DECODE_OK);
+    assert_in_range(offsets->count, 0, 3);
+    offsets->at_bytes[offsets->count++] = batch.at_bytes;
+}
+
+static uint8_t *place_nowhere(void *context, const uint8_t *source_mac, const uint8_t *head,
+                              size_t head_bytes, size_t data_bytes)
+{
+    return NULL;
+}
+
+/** Send 4 KiB, which the kernel cuts into three frames and merges the first two of. */
+static void send_three_frames(struct rawe_port *from)
+{
+    enum { SEGMENT_BYTES = 1416, DATA_BYTES = 4096 };
+    static uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES], data[DATA_BYTES];
+    const struct rawe_batch batch = {
+        .header = {.type = RAWE_FRAME_BULK, .port = net.b.port, .key = net.b.key},
+        .fragment = {.kind = RAWE_FRAGMENT_PART, .total_bytes = DATA_BYTES},
+        .segment_bytes = SEGMENT_BYTES,
+        .frames = 3};
+    const struct rawe_frame packet = {.pieces = {{head, sizeof head}, {data, sizeof data}},
+                                      .piece_count = 2,
+                                      .len_bytes = sizeof head + sizeof data};
+
+    memcpy(head, net.b.mac, 6);
+    memcpy(head + 6, net.a.mac, 6);
+    rawe_batch_encode(head + RAWE_ETH_HEADER_BYTES, &batch);
+    assert_true(from->kind->transmit_batch(from, &packet, SEGMENT_BYTES));
+}
+
+/** The first packet is for the middle port's ring, the second for the bulk port's. */
+TEST(bulk_receive__begins_with_the_first_packet_of_a_batch)
+{
+    static const struct rawe_port_receiver receiver = {.place = place_nowhere,
+                                                       .packet = note_offset};
+    struct rawe_port_config config = fixture_config(&net, &net.a);
+    struct rawe_port_error error;
+    struct rawe_port *from, *to;
+
+    fixture_run("ethtool -K ra0 tso off && ethtool -K rb0 gro on");
+    config.use = RAWE_PORT_BULK;
+    assert_int_equal(rawe_port_open(&from, &config, &error), 0);
+    config = fixture_config(&net, &net.b);
+    config.use = RAWE_PORT_BULK;
+    assert_int_equal(rawe_port_open(&to, &config, &error), 0);
+    for (unsigned reopened = 0; reopened <= 1; reopened++) {
+        struct offsets offsets = {0};
+        send_three_frames(from);
+        AWAIT((rawe_port_receive(to, 10, &receiver, &offsets), offsets.count == 2));
+        assert_int_equal(offsets.count, 2);
+        assert_int_equal(offsets.at_bytes[0], 0);
+        assert_int_equal(offsets.at_bytes[1], 2 * 1416);
+        assert_int_equal(rawe_port_reopen(to, net.b.index, &error), 0);
+    }
+    rawe_port_close(from);
+    rawe_port_close(to);
+    fixture_renew(&net, 1500);
+}
+
 /** Send many frames that must be rejected, then one that must pass: only the last is received. */
 TEST_WITH(with_ports, link_receive__only_own_frames_reach_user_space)
 {

@@ -106,7 +106,8 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
     /*
      * Set up filter and ring before binding, so that the first frame already passes both. The
      * helper's socket is already bound; when it gets the ring, the frames in its queue are dropped
-     * (packet_set_ring). A priority up to 6 needs no privilege (sk_setsockopt).
+     * (packet_set_ring). The middle port is bound later: bind_middle. A priority up to 6 needs no
+     * privilege (sk_setsockopt).
      */
     if ((priority != 0 &&
          rawe_port_set_option(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof priority,
@@ -120,7 +121,7 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
          rawe_port_set_option(fd, SOL_PACKET, PACKET_COPY_THRESH, &one, sizeof one,
                               "setsockopt(PACKET_COPY_THRESH)", error) != 0) ||
         rawe_ring_open(ring, fd, slot_data_bytes, ring_bytes, error) != 0 ||
-        rawe_filter_bind(fd, config, error) != 0 ||
+        (config->use != RAWE_PORT_MIDDLE && rawe_filter_bind(fd, config, error) != 0) ||
         (is_group(config->group) && join_group(fd, config, error) != 0)) {
         rawe_ring_close(ring);
         close(fd);
@@ -258,6 +259,19 @@ struct rawe_port *rawe_port_open_end(struct rawe_port_opening *opening)
     return opening->port;
 }
 
+/**
+ * Bind the middle port, after the bulk port. Of a list of packets, the kernel hands each to all
+ * sockets but the one that was bound first; that one gets all of them at the end
+ * (__netif_receive_skb_list_core). If it were the middle port, the end of a batch would arrive
+ * before its beginning, which the peer must acknowledge at once.
+ */
+static int bind_middle(const struct rawe_port *port, struct rawe_port_error *error)
+{
+    const struct rawe_packet *packet = (const struct rawe_packet *)port;
+
+    return rawe_filter_bind(port->fd, &packet->config, error);
+}
+
 /** Open a bulk port and its middle port. */
 static int open_both(struct rawe_port **out, const struct rawe_port_config *config,
                      struct rawe_port_error *error)
@@ -269,7 +283,7 @@ static int open_both(struct rawe_port **out, const struct rawe_port_config *conf
     rawe_port_open_begin(&middle);
     const int status = open_one(&port, config, error);
     struct rawe_port *beside = rawe_port_open_end(&middle);
-    if (status != 0 || beside == NULL) {
+    if (status != 0 || beside == NULL || bind_middle(beside, &middle.error) != 0) {
         *error = status != 0 ? *error : middle.error;
         rawe_port_close(port);
         rawe_port_close(beside);
@@ -290,16 +304,12 @@ static int packet_open(struct rawe_port **out, const struct rawe_port_config *co
     return (config->use == RAWE_PORT_BULK ? open_both : open_one)(out, config, error);
 }
 
-static int packet_reopen(struct rawe_port *port, int interface_index, struct rawe_port_error *error)
+static int reopen_one(struct rawe_port *port, int interface_index, struct rawe_port_error *error)
 {
     struct rawe_packet *packet = (struct rawe_packet *)port;
     struct rawe_port_config config = packet->config;
     struct rawe_ring ring;
 
-    /* Reopen the middle port first: if only this fails, the bulk port is unchanged. */
-    if (port->beside != NULL && packet_reopen(port->beside, interface_index, error) != 0) {
-        return -1;
-    }
     config.interface_index = interface_index;
     config.once = true; /* the caller retries and must not be blocked */
     const int fd = open_ring(&ring, &config, error);
@@ -322,6 +332,18 @@ static int packet_reopen(struct rawe_port *port, int interface_index, struct raw
         fit_send_buffer(packet);
     }
     return 0;
+}
+
+static int packet_reopen(struct rawe_port *port, int interface_index, struct rawe_port_error *error)
+{
+    struct rawe_port *beside = port->beside;
+
+    /* Reopen the middle port first: if only this fails, the bulk port is unchanged. */
+    return (beside != NULL && reopen_one(beside, interface_index, error) != 0) ||
+                   reopen_one(port, interface_index, error) != 0 ||
+                   (beside != NULL && bind_middle(beside, error) != 0)
+               ? -1
+               : 0;
 }
 
 /** Replace the filter, keeping waiting frames. The kernel does it at once, without a gap. */
