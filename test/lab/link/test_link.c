@@ -333,7 +333,7 @@ TEST(bulk_transmit__keeps_the_qdisc_short)
     fixture_run("tc qdisc del dev ra0 root");
 }
 
-/** What has arrived of a batch: the offsets of its packets. */
+/** The offsets of a batch's packets that have arrived. */
 struct offsets {
     unsigned count;
     uint32_t at_bytes[4];

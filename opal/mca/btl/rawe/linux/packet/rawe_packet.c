@@ -260,10 +260,9 @@ struct rawe_port *rawe_port_open_end(struct rawe_port_opening *opening)
 }
 
 /**
- * Bind the middle port, after the bulk port. Of a list of packets, the kernel hands each to all
- * sockets but the one that was bound first; that one gets all of them at the end
- * (__netif_receive_skb_list_core). If it were the middle port, the end of a batch would arrive
- * before its beginning, which the peer must acknowledge at once.
+ * Bind the middle port, after the bulk port. When packets arrive as a list, the socket that was
+ * bound first gets its packets last (__netif_receive_skb_list_core). If that were the middle port,
+ * the end of a batch would arrive before its beginning, which the peer must acknowledge at once.
  */
 static int bind_middle(const struct rawe_port *port, struct rawe_port_error *error)
 {
