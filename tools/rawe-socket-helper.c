@@ -424,8 +424,9 @@ static enum rawe_helper_status prepare_socket(int fd, const struct rawe_helper_r
     if (request->place_count != 0
             ? rawe_fanout_found(fd, &config, request->places, request->place_count, &error) != 0
             : rawe_filter_attach(fd, &config, &error) != 0 ||
-                  /* The process binds a middle port itself, after the bulk port. */
-                  (config.use != RAWE_PORT_MIDDLE && rawe_filter_bind(fd, &config, &error) != 0)) {
+                  /* The process binds the ports for batches itself, in a certain order. */
+                  (!rawe_port_use_is_bulk(config.use) &&
+                   rawe_filter_bind(fd, &config, &error) != 0)) {
         (void)log_line(LOG_ERR, "%s: %s", error.step, strerror(error.code));
         *code = error.code;
         return RAWE_HELPER_FAILED;

@@ -356,52 +356,58 @@ static uint8_t *place_nowhere(void *context, const uint8_t *source_mac, const ui
     return NULL;
 }
 
-/** Send 4 KiB, which the kernel cuts into three frames and merges the first two of. */
-static void send_three_frames(struct rawe_port *from)
+/** Send a batch. GRO merges all of its frames except the last. */
+static void send_data(struct rawe_port *from, uint32_t data_bytes, uint16_t segment_bytes)
 {
-    enum { SEGMENT_BYTES = 1416, DATA_BYTES = 4096 };
-    static uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES], data[DATA_BYTES];
+    static uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES], data[32768] = {0};
     const struct rawe_batch batch = {
         .header = {.type = RAWE_FRAME_BULK, .port = net.b.port, .key = net.b.key},
-        .fragment = {.kind = RAWE_FRAGMENT_PART, .total_bytes = DATA_BYTES},
-        .segment_bytes = SEGMENT_BYTES,
-        .frames = 3};
-    const struct rawe_frame packet = {.pieces = {{head, sizeof head}, {data, sizeof data}},
+        .fragment = {.kind = RAWE_FRAGMENT_PART, .total_bytes = data_bytes},
+        .segment_bytes = segment_bytes,
+        .frames = (uint8_t)((data_bytes + segment_bytes - 1) / segment_bytes)};
+    const struct rawe_frame packet = {.pieces = {{head, sizeof head}, {data, data_bytes}},
                                       .piece_count = 2,
-                                      .len_bytes = sizeof head + sizeof data};
+                                      .len_bytes = (uint32_t)sizeof head + data_bytes};
 
     memcpy(head, net.b.mac, 6);
     memcpy(head + 6, net.a.mac, 6);
     rawe_batch_encode(head + RAWE_ETH_HEADER_BYTES, &batch);
-    assert_true(from->kind->transmit_batch(from, &packet, SEGMENT_BYTES));
+    assert_true(from->kind->transmit_batch(from, &packet, segment_bytes));
 }
 
-/** The first packet is for the middle port's ring, the second for the bulk port's. */
+/** One of a batch's two packets is for the bulk port's ring, the other for the middle port's. */
 TEST(bulk_receive__begins_with_the_first_packet_of_a_batch)
 {
+    static const struct {
+        uint32_t mtu_bytes, data_bytes, first_bytes;
+        uint16_t segment_bytes;
+    } cases[] = {{1500, 4096, 2 * 1416, 1416}, {9000, 32768, 3 * 8912, 8912}};
     static const struct rawe_port_receiver receiver = {.place = place_nowhere,
                                                        .packet = note_offset};
-    struct rawe_port_config config = fixture_config(&net, &net.a);
-    struct rawe_port_error error;
-    struct rawe_port *from, *to;
 
-    fixture_run("ethtool -K ra0 tso off && ethtool -K rb0 gro on");
-    config.use = RAWE_PORT_BULK;
-    assert_int_equal(rawe_port_open(&from, &config, &error), 0);
-    config = fixture_config(&net, &net.b);
-    config.use = RAWE_PORT_BULK;
-    assert_int_equal(rawe_port_open(&to, &config, &error), 0);
-    for (unsigned reopened = 0; reopened <= 1; reopened++) {
-        struct offsets offsets = {0};
-        send_three_frames(from);
-        AWAIT((rawe_port_receive(to, 10, &receiver, &offsets), offsets.count == 2));
-        assert_int_equal(offsets.count, 2);
-        assert_int_equal(offsets.at_bytes[0], 0);
-        assert_int_equal(offsets.at_bytes[1], 2 * 1416);
-        assert_int_equal(rawe_port_reopen(to, net.b.index, &error), 0);
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct rawe_port_error error;
+        struct rawe_port *from, *to;
+        fixture_renew(&net, cases[i].mtu_bytes);
+        fixture_run("ethtool -K ra0 tso off && ethtool -K rb0 gro on");
+        struct rawe_port_config config = fixture_config(&net, &net.a);
+        config.use = RAWE_PORT_BULK;
+        assert_int_equal(rawe_port_open(&from, &config, &error), 0);
+        config = fixture_config(&net, &net.b);
+        config.use = RAWE_PORT_BULK;
+        assert_int_equal(rawe_port_open(&to, &config, &error), 0);
+        for (unsigned reopened = 0; reopened <= 1; reopened++) {
+            struct offsets offsets = {0};
+            send_data(from, cases[i].data_bytes, cases[i].segment_bytes);
+            AWAIT((rawe_port_receive(to, 10, &receiver, &offsets), offsets.count == 2));
+            assert_int_equal(offsets.count, 2);
+            assert_int_equal(offsets.at_bytes[0], 0);
+            assert_int_equal(offsets.at_bytes[1], cases[i].first_bytes);
+            assert_int_equal(rawe_port_reopen(to, net.b.index, &error), 0);
+        }
+        rawe_port_close(from);
+        rawe_port_close(to);
     }
-    rawe_port_close(from);
-    rawe_port_close(to);
     fixture_renew(&net, 1500);
 }
 

@@ -72,6 +72,19 @@ static int join_group(int fd, const struct rawe_port_config *config, struct rawe
                                 "setsockopt(PACKET_ADD_MEMBERSHIP)", error);
 }
 
+/**
+ * Return true for a port that is bound after the other batch port. When packets arrive as a list,
+ * the socket that was bound first gets its packets last (__netif_receive_skb_list_core). So the end
+ * of a batch can arrive before its beginning, which the peer must acknowledge at once. With an MTU
+ * of 1500, single frames are for the bulk port, and so are the ends of batches. Longer frames are
+ * for the middle port.
+ */
+static bool is_bound_last(const struct rawe_port_config *config)
+{
+    return config->use ==
+           (config->mtu_bytes <= BULK_SLOT_BYTES_MAX ? RAWE_PORT_MIDDLE : RAWE_PORT_BULK);
+}
+
 /** Open a socket with its filter, by the helper if we may not open one ourselves. */
 static int open_filtered(const struct rawe_port_config *config, struct rawe_port_error *error)
 {
@@ -106,8 +119,8 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
     /*
      * Set up filter and ring before binding, so that the first frame already passes both. The
      * helper's socket is already bound; when it gets the ring, the frames in its queue are dropped
-     * (packet_set_ring). The middle port is bound later: bind_middle. A priority up to 6 needs no
-     * privilege (sk_setsockopt).
+     * (packet_set_ring), except a bulk or middle port's. A priority up to 6 needs no privilege
+     * (sk_setsockopt).
      */
     if ((priority != 0 &&
          rawe_port_set_option(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof priority,
@@ -121,7 +134,7 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
          rawe_port_set_option(fd, SOL_PACKET, PACKET_COPY_THRESH, &one, sizeof one,
                               "setsockopt(PACKET_COPY_THRESH)", error) != 0) ||
         rawe_ring_open(ring, fd, slot_data_bytes, ring_bytes, error) != 0 ||
-        (config->use != RAWE_PORT_MIDDLE && rawe_filter_bind(fd, config, error) != 0) ||
+        (!is_bound_last(config) && rawe_filter_bind(fd, config, error) != 0) ||
         (is_group(config->group) && join_group(fd, config, error) != 0)) {
         rawe_ring_close(ring);
         close(fd);
@@ -259,16 +272,15 @@ struct rawe_port *rawe_port_open_end(struct rawe_port_opening *opening)
     return opening->port;
 }
 
-/**
- * Bind the middle port, after the bulk port. When packets arrive as a list, the socket that was
- * bound first gets its packets last (__netif_receive_skb_list_core). If that were the middle port,
- * the end of a batch would arrive before its beginning, which the peer must acknowledge at once.
- */
-static int bind_middle(const struct rawe_port *port, struct rawe_port_error *error)
+/** Bind whichever of an open bulk port and its middle port is bound last. */
+static int bind_last(const struct rawe_port *bulk, struct rawe_port_error *error)
 {
-    const struct rawe_packet *packet = (const struct rawe_packet *)port;
+    const struct rawe_packet *packet = (const struct rawe_packet *)bulk;
 
-    return rawe_filter_bind(port->fd, &packet->config, error);
+    if (!is_bound_last(&packet->config)) {
+        packet = (const struct rawe_packet *)bulk->beside;
+    }
+    return rawe_filter_bind(packet->port.fd, &packet->config, error);
 }
 
 /** Open a bulk port and its middle port. */
@@ -282,13 +294,17 @@ static int open_both(struct rawe_port **out, const struct rawe_port_config *conf
     rawe_port_open_begin(&middle);
     const int status = open_one(&port, config, error);
     struct rawe_port *beside = rawe_port_open_end(&middle);
-    if (status != 0 || beside == NULL || bind_middle(beside, &middle.error) != 0) {
+    if (status != 0 || beside == NULL) {
         *error = status != 0 ? *error : middle.error;
         rawe_port_close(port);
         rawe_port_close(beside);
         return -1;
     }
     port->beside = beside;
+    if (bind_last(port, error) != 0) {
+        rawe_port_close(port);
+        return -1;
+    }
     if (beside->receive_frames < port->receive_frames) {
         port->receive_frames = beside->receive_frames;
     }
@@ -340,7 +356,7 @@ static int packet_reopen(struct rawe_port *port, int interface_index, struct raw
     /* Reopen the middle port first: if only this fails, the bulk port is unchanged. */
     return (beside != NULL && reopen_one(beside, interface_index, error) != 0) ||
                    reopen_one(port, interface_index, error) != 0 ||
-                   (beside != NULL && bind_middle(beside, error) != 0)
+                   (beside != NULL && bind_last(port, error) != 0)
                ? -1
                : 0;
 }
