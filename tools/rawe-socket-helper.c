@@ -10,7 +10,7 @@
  *   2. It receives a request of fixed size on its standard input, and checks each field.
  *   3. It looks the user, the interface and the EtherType up in the access list.
  *   4. It builds a socket's filter from the request's numbers (never from code it is given), locks
- *      the filter, and binds the socket.
+ *      the filter, and binds the socket, unless it is for batches: the process binds those.
  *   5. It logs its decision, and answers, with the socket or without. It grants nothing that is not
  *      logged, whatever limits and scheduling it inherits from the caller.
  *   6. It continues with 2 until the caller hangs up or sends no request for five seconds, or no

@@ -64,9 +64,9 @@ struct rawe_helper_answer {
 };
 
 /**
- * Make `config->helper` open a port's socket: bound, with its filter locked, without a ring. Or, if
- * `place_count` is not 0, the founder of a fanout group (rawe_fanout_found). Returns the
- * descriptor, or -1 and the error. EPERM: no socket was granted; the step is a clause that says
+ * Make `config->helper` open a port's socket: bound unless it is for batches, with its filter
+ * locked, without a ring. Or, if `place_count` is not 0, the founder of a fanout group
+ * (rawe_fanout_found). Returns the descriptor, or -1 and the error. EPERM: no socket was granted; the step is a clause that says
  * why. Other errors: a system call failed, here or in the helper.
  */
 int rawe_helper_open(const struct rawe_port_config *config, const struct rawe_fanout_place *places,
