@@ -306,7 +306,7 @@ def run_pytest(part, options, name, more=()):
     say(f"{name}: what failed is run once more")
     failed, passed = part.failed, part.passed
     part.failed = 0
-    count_pytest(part, folder, [*words, "--last-failed"], options)
+    count_pytest(part, folder / "repeated", [*words, "--last-failed"], options)
     part.troubles.append(f"{part.passed - passed} of {failed} passed when repeated, see above")
 
 
