@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "link_fixture.h"
@@ -409,6 +410,43 @@ TEST(bulk_receive__begins_with_the_first_packet_of_a_batch)
         rawe_port_close(to);
     }
     fixture_renew(&net, 1500);
+}
+
+static bool refuses_bulk; /**< the kernel refuses an option that only bulk ports set */
+
+int setsockopt(int fd, int level, int option, const void *value, socklen_t len_bytes)
+{
+    if (refuses_bulk && level == SOL_PACKET && option == PACKET_COPY_THRESH) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return (int)syscall(SYS_setsockopt, fd, level, option, value, len_bytes);
+}
+
+/** If the bulk port cannot be reopened, it and its middle port receive as before. */
+TEST(bulk_reopen__that_fails_loses_no_packets)
+{
+    static const struct rawe_port_receiver receiver = {.place = place_nowhere,
+                                                       .packet = note_offset};
+    struct rawe_port_config config = fixture_config(&net, &net.a);
+    struct rawe_port_error error;
+    struct offsets offsets = {0};
+    struct rawe_port *from, *to;
+
+    config.use = RAWE_PORT_BULK;
+    assert_int_equal(rawe_port_open(&from, &config, &error), 0);
+    config = fixture_config(&net, &net.b);
+    config.use = RAWE_PORT_BULK;
+    assert_int_equal(rawe_port_open(&to, &config, &error), 0);
+    refuses_bulk = true;
+    assert_int_equal(rawe_port_reopen(to, net.b.index, &error), -1);
+    refuses_bulk = false;
+    assert_int_equal(error.code, ENOMEM);
+    send_data(from, 4096, 1416); /* of middle length */
+    AWAIT((rawe_port_receive(to, 10, &receiver, &offsets), offsets.count == 1));
+    assert_int_equal(offsets.count, 1);
+    rawe_port_close(from);
+    rawe_port_close(to);
 }
 
 /** Send many frames that must be rejected, then one that must pass: only the last is received. */

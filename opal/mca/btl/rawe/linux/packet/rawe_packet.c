@@ -351,14 +351,16 @@ static int reopen_one(struct rawe_port *port, int interface_index, struct rawe_p
 
 static int packet_reopen(struct rawe_port *port, int interface_index, struct rawe_port_error *error)
 {
-    struct rawe_port *beside = port->beside;
-
+    if (port->beside == NULL) {
+        return reopen_one(port, interface_index, error);
+    }
     /* Reopen the middle port first: if only this fails, the bulk port is unchanged. */
-    return (beside != NULL && reopen_one(beside, interface_index, error) != 0) ||
-                   reopen_one(port, interface_index, error) != 0 ||
-                   (beside != NULL && bind_last(port, error) != 0)
-               ? -1
-               : 0;
+    if (reopen_one(port->beside, interface_index, error) != 0) {
+        return -1;
+    }
+    const int status = reopen_one(port, interface_index, error);
+    /* Even if that has failed, the new middle port receives beside the old bulk port. */
+    return bind_last(port, error) != 0 ? -1 : status;
 }
 
 /** Replace the filter, keeping waiting frames. The kernel does it at once, without a gap. */
