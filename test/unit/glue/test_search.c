@@ -52,10 +52,16 @@ bool mca_btl_rawe_proc_is_local(const struct mca_btl_rawe_published *published)
     return local;
 }
 
-bool mca_btl_rawe_proc_host_silent(uint64_t host, unsigned module_index)
+/** The search asks about the peers' host, as seen by its own module. */
+static void assert_theirs(uint64_t host, unsigned module_index)
 {
     assert_int_equal(host, THEIR_HOST);
     assert_int_equal(module_index, module.address.index);
+}
+
+bool mca_btl_rawe_proc_host_silent(uint64_t host, unsigned module_index)
+{
+    assert_theirs(host, module_index);
     return host_silent;
 }
 
@@ -68,23 +74,20 @@ void mca_btl_rawe_proc_note_silent(uint64_t host, unsigned module_index)
 
 bool mca_btl_rawe_proc_host_beyond(uint64_t host, unsigned module_index)
 {
-    assert_int_equal(host, THEIR_HOST);
-    assert_int_equal(module_index, module.address.index);
+    assert_theirs(host, module_index);
     return host_beyond;
 }
 
 void mca_btl_rawe_proc_note_beyond(uint64_t host, unsigned module_index)
 {
-    assert_int_equal(host, THEIR_HOST);
-    assert_int_equal(module_index, module.address.index);
+    assert_theirs(host, module_index);
     host_beyond = true;
 }
 
 void mca_btl_rawe_proc_note_heard(uint64_t host, unsigned module_index,
                                   const uint8_t mac[RAWE_MAC_BYTES], uint32_t mtu_bytes)
 {
-    assert_int_equal(host, THEIR_HOST);
-    assert_int_equal(module_index, module.address.index);
+    assert_theirs(host, module_index);
     assert_memory_equal(mac, theirs.addresses[0].mac, RAWE_MAC_BYTES);
     host_silent = false;
     heard_mtu_bytes = mtu_bytes;
