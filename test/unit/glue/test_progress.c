@@ -118,6 +118,23 @@ TEST(module_progress__what_a_callback_deferred_comes_before_later_frames)
     assert_int_equal(module.engine.counters.dropped_short, 3);
 }
 
+static void progress_in_delivery(void *context, struct rawe_conn *conn, uint8_t tag,
+                                 const uint8_t *data, size_t len_bytes)
+{
+    mca_btl_rawe_module_progress(&module, true);
+}
+
+/** A frame keeps its source port although an earlier message's callback receives another frame. */
+TEST(module_progress__a_frame_keeps_its_source_port)
+{
+    module.engine.callbacks.deliver = progress_in_delivery;
+    fake_wait_in_link(2);
+    fake.on_receive = defer_in_callback;
+    mca_btl_rawe_module_progress(&module, true);
+    assert_int_equal(module.engine.counters.dropped_short, 2);
+    assert_int_equal(fake.wrong_ports, 0);
+}
+
 /** Messages deferred during a callback are also delivered before later batches. */
 TEST(module_progress__and_before_later_batches)
 {

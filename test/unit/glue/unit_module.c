@@ -67,16 +67,21 @@ static unsigned receive_link(struct rawe_port *link, unsigned budget,
 {
     static uint8_t nothing[RAWE_ETH_HEADER_BYTES];
     struct rawe_engine *engine = context;
-    unsigned count = fake.link_waits < budget ? fake.link_waits : budget;
-    engine->counters.probes_received += fake.ring_has_probe && count != 0;
-    for (unsigned i = 0; i < count; i++) {
-        if (fake.on_receive != NULL && i == 0) {
+    unsigned count = 0;
+    engine->counters.probes_received += fake.ring_has_probe && fake.link_waits != 0;
+    while (count < budget && fake.link_waits != 0) {
+        fake.link_waits--; /* before the callbacks, which may receive */
+        if (fake.on_receive != NULL && count == 0) {
             fake.on_receive();
         }
+        uint16_t source_port = ++fake.source_port;
+        receiver->arrived(context, 0, source_port);
         receiver->frame(context, nothing, 0);
+        fake.wrong_ports += engine->source_port != source_port;
+        count++;
     }
     fake.link_received += count;
-    fake.link_waits = fake.link_refill != 0 ? fake.link_refill : fake.link_waits - count;
+    fake.link_waits = fake.link_refill != 0 ? fake.link_refill : fake.link_waits;
     return count;
 }
 
@@ -89,6 +94,7 @@ static unsigned receive_bulk(struct rawe_port *bulk, unsigned budget,
             fake.on_bulk();
             fake.on_bulk = NULL;
         }
+        receiver->arrived(context, 0, 0);
         receiver->packet(context, NULL, NULL, 0, NULL, 0);
     }
     fake.bulk_received += count;

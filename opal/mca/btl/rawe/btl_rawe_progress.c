@@ -28,8 +28,10 @@ static void deliver_earlier(struct rawe_engine *engine)
     }
 }
 
+/** The callbacks of earlier messages may receive other frames, so they come first. */
 static void note_arrival(void *context, uint64_t arrived_ns, uint16_t source_port)
 {
+    deliver_earlier(context);
     rawe_engine_arriving(context, arrived_ns);
     rawe_engine_sent_from(context, source_port);
 }
@@ -39,7 +41,6 @@ static void receive_frame(void *context, uint8_t *frame, size_t len_bytes)
 {
     struct rawe_engine *engine = context;
 
-    deliver_earlier(engine);
     rawe_engine_receive(engine, frame, len_bytes, engine->now_ns);
 }
 
@@ -54,7 +55,6 @@ static void receive_batch(void *context, const uint8_t *source_mac, const uint8_
 {
     struct rawe_engine *engine = context;
 
-    deliver_earlier(engine);
     rawe_engine_receive_batch(engine, source_mac, head, head_bytes, data, data_bytes,
                               engine->now_ns);
 }
