@@ -57,6 +57,15 @@ unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_pu
     return theirs.count;
 }
 
+static uint32_t heard_mtu_bytes; /**< of the path over which a process was heard */
+
+void mca_btl_rawe_proc_note_heard(uint64_t host, unsigned module_index,
+                                  const uint8_t mac[RAWE_MAC_BYTES], uint32_t mtu_bytes)
+{
+    assert_int_equal(host, THEIR_HOST);
+    heard_mtu_bytes = mtu_bytes;
+}
+
 static void set_up(void)
 {
     unit_contact_begin();
@@ -135,6 +144,37 @@ TEST(mca_btl_rawe_accept__no_search_outside_of_mpi)
     call(&through);
     mca_btl_rawe_state.deferral.active = false;
     assert_int_equal(searched_for, 1);
+}
+
+static opal_proc_t *find_peer(const opal_process_name_t name)
+{
+    return &peer_proc;
+}
+
+/** Receive a CONNECT over the only path to a process, which is not known yet. */
+static void connect_from_unknown(uint32_t payload_max_bytes)
+{
+    static struct rawe_conn conn;
+    const struct rawe_connect from = {.payload_max_bytes = (uint16_t)payload_max_bytes,
+                                      .lane = RAWE_LANE_EXPRESS};
+
+    endpoint.peer.conn[RAWE_LANE_EXPRESS] = &conn;
+    theirs.count = 1;
+    opal_proc_for_name = find_peer;
+    endpoint.proc = &peer_proc;
+    (void)mca_btl_rawe_accept(&module, &from, theirs.addresses[0].mac);
+}
+
+/** Payloads are rounded down, but a path that carries the whole MTU is not taken for a worse one. */
+TEST(mca_btl_rawe_accept__learns_what_the_path_carries)
+{
+    theirs.addresses[0].mtu_bytes = module.address.mtu_bytes = 1472; /* 1500 over UDP */
+    connect_from_unknown((1472 - RAWE_FRAME_OVERHEAD_BYTES) & ~7u);
+    assert_int_equal(opened, 1);
+    assert_int_equal(opened_mtu_bytes, 1472);
+    assert_int_equal(heard_mtu_bytes, 1472);
+    connect_from_unknown((1400 - RAWE_FRAME_OVERHEAD_BYTES) & ~7u);
+    assert_in_range(opened_mtu_bytes, 1400 - 7, 1400 + 7);
 }
 
 static const uint8_t second_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 2};
