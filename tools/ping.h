@@ -50,7 +50,8 @@ struct ping_options {
 
 /** A socket for PING and PONG: `udp`, or `fd` with its ring. */
 struct ping_socket {
-    struct rawe_port *udp; /**< NULL: raw frames */
+    struct rawe_port *udp;  /**< NULL: raw frames */
+    struct rawe_port *link; /**< UDP: where a listener sends answers; otherwise NULL */
     uint8_t *received;     /**< UDP: the last received frame */
     size_t received_bytes; /**< 0: none */
     struct rawe_ring ring;

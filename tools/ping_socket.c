@@ -127,6 +127,21 @@ int ping_open_port(struct rawe_port **port, struct rawe_port_config *config,
     return code;
 }
 
+/** Over UDP, a listener answers from the port below, as processes do. Returns 0, or -1. */
+static int open_link(struct ping_socket *one, struct rawe_port_error *error)
+{
+    struct rawe_port_config config = one->config;
+
+    config.use = RAWE_PORT_EXPRESS;
+    config.port--;
+    one->config.link = NULL;
+    if (rawe_port_open(&one->link, &config, error) != 0) {
+        return -1;
+    }
+    one->config.link = one->link;
+    return 0;
+}
+
 void ping_open(struct ping_socket *one, const struct rawe_interface *interface,
                const struct ping_options *options, const uint8_t *group)
 {
@@ -140,7 +155,9 @@ void ping_open(struct ping_socket *one, const struct rawe_interface *interface,
     memcpy(one->mac, interface->mac, RAWE_MAC_BYTES);
     one->listener_port = options->udp ? PING_UDP_PORT : PING_PORT;
     if (options->udp) {
-        one->fd = ping_open_port(&one->udp, &one->config, options, &error) == 0 ? one->udp->fd : -1;
+        const bool opened = (!options->listen || open_link(one, &error) == 0) &&
+                            ping_open_port(&one->udp, &one->config, options, &error) == 0;
+        one->fd = opened ? one->udp->fd : -1;
     } else {
         one->fd = rawe_packet_open_socket(&one->ring, &one->config, interface->mtu_bytes,
                                           RING_BYTES, &error);
@@ -159,6 +176,7 @@ void ping_close(struct ping_socket *one)
 {
     if (one->udp != NULL) {
         rawe_port_close(one->udp);
+        rawe_port_close(one->link);
     } else {
         rawe_ring_close(&one->ring);
         close(one->fd);

@@ -57,7 +57,7 @@ static inline uint64_t fuzz_take(struct fuzz_input *input, unsigned bytes)
  */
 static inline void fuzz_set_version(uint8_t *version_type)
 {
-    *version_type ^= RAWE_WIRE_VERSION << 4;
+    *version_type ^= RAWE_FRAME_VERSION << 4;
 }
 
 /** A small random generator for mutators and for arbitrary bytes. */

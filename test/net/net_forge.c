@@ -377,7 +377,7 @@ static void change_field(uint8_t *at, const struct field *field, bool has_versio
         number = before + value;
     }
     if (has_version) { /* keep the version */
-        number = RAWE_WIRE_VERSION << 4 | (value & 0x0F);
+        number = RAWE_FRAME_VERSION << 4 | (value & 0x0F);
     }
     write_number(at, field->bytes, number);
 }
@@ -427,7 +427,7 @@ void net_forge_strange(uint8_t *bytes, uint32_t len_bytes, const struct rawe_eng
 
 void net_forge_noise(uint8_t *out, uint32_t len_bytes, bool batch, uint64_t seed)
 {
-    uint8_t version_type = (uint8_t)(RAWE_WIRE_VERSION << 4 | seed % 10);
+    uint8_t version_type = (uint8_t)(RAWE_FRAME_VERSION << 4 | seed % 10);
 
     net_content_fill(out, seed, 0, len_bytes);
     if (batch && len_bytes >= NET_BATCH_HEAD_BYTES) {

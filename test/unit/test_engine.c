@@ -212,14 +212,14 @@ TEST(rawe_engine_receive__padding_of_the_nic_is_no_payload)
 TEST(rawe_engine_receive__wrong_version_type_and_flags)
 {
     for (unsigned first = 0; first < 256; first++) {
-        if (first >> 4 == RAWE_WIRE_VERSION && (first & 15) >= RAWE_FRAME_DATA &&
+        if (first >> 4 == RAWE_FRAME_VERSION && (first & 15) >= RAWE_FRAME_DATA &&
             (first & 15) < RAWE_FRAME_TYPE_END) {
             continue;
         }
         struct net_frame *frame = good_frame();
         frame->bytes[RAWE_ETH_HEADER_BYTES] = (uint8_t)first;
         unit_hand_over(&net, frame);
-        assert_one_drop(first >> 4 != RAWE_WIRE_VERSION ? &counters(1)->dropped_version
+        assert_one_drop(first >> 4 != RAWE_FRAME_VERSION ? &counters(1)->dropped_version
                                                         : &counters(1)->dropped_type);
     }
     for (unsigned flags = RAWE_FLAGS_KNOWN + 1; flags < 256; flags++) {

@@ -228,10 +228,10 @@ TEST(rawe_responder__answers_only_at_the_source)
         {"another port", RAWE_FRAME_PING, 0, PEER_PORT + 1, false},
         {"its address", RAWE_FRAME_PING, 0x00000002, PEER_PORT, true},
         {"another address", RAWE_FRAME_PING, 0x00000003, PEER_PORT, false},
-        {"answer from its port", RAWE_FRAME_PONG, 0, PEER_PORT, true},
-        {"answer from another port", RAWE_FRAME_PONG, 0, PEER_PORT + 1, false},
-        {"answer from its address", RAWE_FRAME_PONG, 0x00000002, PEER_PORT, true},
-        {"answer from another address", RAWE_FRAME_PONG, 0x00000003, PEER_PORT, false},
+        {"answer from its link", RAWE_FRAME_PONG, 0, PEER_PORT - 1, true},
+        {"answer from where PINGs go", RAWE_FRAME_PONG, 0, PEER_PORT, false},
+        {"answer from its address", RAWE_FRAME_PONG, 0x00000002, PEER_PORT - 1, true},
+        {"answer from another address", RAWE_FRAME_PONG, 0x00000003, PEER_PORT - 1, false},
     };
     struct rawe_watch *watch = rawe_responder_watch(responder, &to);
 

@@ -58,6 +58,7 @@ static struct rawe_port *open_port(const struct host *host, enum rawe_port_use u
     struct rawe_port *port;
 
     config.use = use;
+    config.link = host->link;
     return rawe_port_open(&port, &config, &error) == 0 ? port : NULL;
 }
 
@@ -323,19 +324,46 @@ TEST_BOTH(receive__only_frames_for_this_use)
     }
 }
 
+static uint16_t arrived_from;
+
+static void note_port(void *context, uint64_t arrived_ns, uint16_t source_port)
+{
+    arrived_from = source_port;
+}
+
+/** A PONG leaves from a port that no PING was sent to: doc/protocol.md says why. */
+TEST_BOTH(transmit__a_responder_answers_from_the_link)
+{
+    static const struct rawe_port_receiver noting = {.frame = keep, .arrived = note_port};
+    const struct {
+        uint8_t type;
+        uint16_t port;
+    } cases[] = {{RAWE_FRAME_PING, us.config.ping_port}, {RAWE_FRAME_PONG, us.config.port}};
+
+    inbox.port = peer.responder;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct outgoing out;
+        const struct rawe_frame frame =
+            build(&out, cases[i].type, peer.config.ping_port, peer.config.ping_key, 0, 100);
+        assert_int_equal(us.responder->kind->transmit(us.responder, &frame, 1), 1);
+        assert_int_equal(rawe_port_receive(peer.responder, 10, &noting, &inbox), 1);
+        assert_int_equal(arrived_from, cases[i].port);
+    }
+}
+
 /** Datagrams of an unknown peer, of any length, are dropped. */
 TEST_BOTH(receive__short_and_foreign_datagrams_are_dropped)
 {
     const union rawe_udp_address to = rawe_udp_address_of(peer.config.address, peer.config.port);
     const int fd = socket(to.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    uint8_t bytes[200] = {RAWE_WIRE_VERSION << 4 | RAWE_FRAME_DATA};
+    uint8_t bytes[200] = {RAWE_FRAME_VERSION << 4 | RAWE_FRAME_DATA};
 
     rawe_put16(bytes + RAWE_OFFSET_PORT, peer.config.port);
     rawe_put32(bytes + RAWE_OFFSET_KEY, peer.config.key);
     for (size_t len_bytes = 0; len_bytes < sizeof(bytes); len_bytes++) {
         const bool complete = len_bytes >= RAWE_HEADER_BYTES;
-        bytes[0] = (uint8_t)(len_bytes % 2 != 0 ? RAWE_WIRE_VERSION << 4 | RAWE_FRAME_DATA
-                                                : (RAWE_WIRE_VERSION - 1) << 4 | RAWE_FRAME_DATA);
+        bytes[0] = (uint8_t)(len_bytes % 2 != 0 ? RAWE_FRAME_VERSION << 4 | RAWE_FRAME_DATA
+                                                : (RAWE_FRAME_VERSION - 1) << 4 | RAWE_FRAME_DATA);
         assert_int_equal(sendto(fd, bytes, len_bytes, 0, &to.any, sizeof(to)), len_bytes);
         inbox.count = 0;
         (void)rawe_port_receive(peer.link, 10, &receiver, &inbox);

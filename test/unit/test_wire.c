@@ -191,7 +191,7 @@ TEST(rawe_encode__every_byte_in_its_place)
         uint8_t expected[STRUCTURE_BYTES_MAX], again[STRUCTURE_BYTES_MAX];
         union decoded decoded;
         memcpy(expected, one->bytes, one->len_bytes);
-        expected[one->version_at] |= one->end_type != 0 ? RAWE_WIRE_VERSION << 4 : 0;
+        expected[one->version_at] |= one->end_type != 0 ? RAWE_FRAME_VERSION << 4 : 0;
         memset(bytes, 0xEE, one->len_bytes);
         memset(&decoded, 0xEE, sizeof(decoded));
         one->encode(bytes, one->sample);
@@ -239,7 +239,7 @@ TEST(rawe_decode__every_version_type_and_flag)
         for (unsigned byte = 0; byte <= UINT8_MAX; byte++) {
             const unsigned type = byte & 0x0F;
             enum rawe_decode_result expected = RAWE_DECODE_OK;
-            if (byte >> 4 != RAWE_WIRE_VERSION) {
+            if (byte >> 4 != RAWE_FRAME_VERSION) {
                 expected = RAWE_DECODE_VERSION;
             } else if (type < one->first_type || type >= one->end_type) {
                 expected = RAWE_DECODE_TYPE;
@@ -469,7 +469,7 @@ TEST(rawe_batch_decode__a_single_frame)
     struct rawe_batch decoded, probe = batch_sample;
     probe.header.type = RAWE_FRAME_PROBE;
     rawe_batch_encode(out, &probe);
-    assert_int_equal(out[24], RAWE_WIRE_VERSION << 4 | RAWE_FRAME_PROBE);
+    assert_int_equal(out[24], RAWE_FRAME_VERSION << 4 | RAWE_FRAME_PROBE);
     assert_int_equal(out[26] | out[27], 0);
     assert_memory_equal(out + 40, zero, sizeof(zero)); /* no fragment fields */
     assert_int_equal(pass(&probe, RAWE_CONNECT_BYTES, &decoded), RAWE_DECODE_OK);

@@ -83,13 +83,13 @@ static void make(uint8_t *frame, enum rawe_port_use use)
     }
     if (use == RAWE_PORT_GROUP) {
         head[RAWE_GROUP_OFFSET_ID_BYTE] = GROUP_ID;
-        head[RAWE_OFFSET_VERSION_TYPE] = RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA;
+        head[RAWE_OFFSET_VERSION_TYPE] = RAWE_FRAME_VERSION << 4 | RAWE_GROUP_DATA;
         return;
     }
     memcpy(head + (bulk ? RAWE_BATCH_OFFSET_PORT : RAWE_OFFSET_PORT), &port, sizeof port);
     memcpy(head + (bulk ? RAWE_BATCH_OFFSET_KEY : RAWE_OFFSET_KEY), &key, sizeof key);
     head[bulk ? RAWE_BATCH_OFFSET_VERSION_TYPE : RAWE_OFFSET_VERSION_TYPE] =
-        (uint8_t)(RAWE_WIRE_VERSION << 4 |
+        (uint8_t)(RAWE_FRAME_VERSION << 4 |
                   (use == RAWE_PORT_RESPONDER ? RAWE_FRAME_PROBE : RAWE_FRAME_BULK));
 }
 
@@ -197,7 +197,7 @@ TEST(attach__refuses_types_of_groups_and_what_there_is_not)
             make(frame, uses[i]);
             frame[bulk ? RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_OFFSET_VERSION_TYPE
                        : RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_VERSION_TYPE] =
-                (uint8_t)(RAWE_WIRE_VERSION << 4 | type);
+                (uint8_t)(RAWE_FRAME_VERSION << 4 | type);
             const bool ping = type == RAWE_FRAME_PING || type == RAWE_FRAME_PONG;
             const bool passes = uses[i] == RAWE_PORT_RESPONDER ? type == RAWE_FRAME_PROBE
                                 : bulk ? type == RAWE_FRAME_BULK || type == RAWE_FRAME_PROBE
@@ -217,13 +217,13 @@ TEST(attach__of_a_group_passes_frames_to_its_groups_alone)
         uint8_t version, type, id_byte;
         bool passes;
     } cases[] = {
-        {group_address, RAWE_WIRE_VERSION, RAWE_GROUP_DATA, GROUP_ID, true},
-        {group_address, RAWE_WIRE_VERSION, RAWE_GROUP_DATA, GROUP_ID + 1, false},
-        {group_address, RAWE_WIRE_VERSION, 11, GROUP_ID, false},
-        {group_address, RAWE_WIRE_VERSION, RAWE_FRAME_SLICE, GROUP_ID, false},
-        {group_address, RAWE_WIRE_VERSION + 1, RAWE_GROUP_DATA, GROUP_ID, false},
-        {broadcast, RAWE_WIRE_VERSION, RAWE_GROUP_DATA, GROUP_ID, false},
-        {unicast, RAWE_WIRE_VERSION, RAWE_GROUP_DATA, GROUP_ID, false},
+        {group_address, RAWE_FRAME_VERSION, RAWE_GROUP_DATA, GROUP_ID, true},
+        {group_address, RAWE_FRAME_VERSION, RAWE_GROUP_DATA, GROUP_ID + 1, false},
+        {group_address, RAWE_FRAME_VERSION, 11, GROUP_ID, false},
+        {group_address, RAWE_FRAME_VERSION, RAWE_FRAME_SLICE, GROUP_ID, false},
+        {group_address, RAWE_FRAME_VERSION + 1, RAWE_GROUP_DATA, GROUP_ID, false},
+        {broadcast, RAWE_FRAME_VERSION, RAWE_GROUP_DATA, GROUP_ID, false},
+        {unicast, RAWE_FRAME_VERSION, RAWE_GROUP_DATA, GROUP_ID, false},
     };
     uint8_t frame[FRAME_BYTES_MAX];
 

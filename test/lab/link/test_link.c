@@ -469,12 +469,12 @@ TEST_WITH(with_ports, link_receive__only_own_frames_reach_user_space)
         SEND_BAD(header[RAWE_OFFSET_KEY + bit / 8] ^= (uint8_t)(1u << bit % 8));
     }
     for (unsigned version = 0; version < 16; version++) {
-        if (version != RAWE_WIRE_VERSION) {
+        if (version != RAWE_FRAME_VERSION) {
             SEND_BAD(header[0] = (uint8_t)(version << 4 | RAWE_FRAME_DATA));
         }
     }
-    SEND_BAD(header[0] = RAWE_WIRE_VERSION << 4 | RAWE_FRAME_PING);
-    SEND_BAD(header[0] = RAWE_WIRE_VERSION << 4 | RAWE_FRAME_PONG);
+    SEND_BAD(header[0] = RAWE_FRAME_VERSION << 4 | RAWE_FRAME_PING);
+    SEND_BAD(header[0] = RAWE_FRAME_VERSION << 4 | RAWE_FRAME_PONG);
     SEND_BAD(bad[13] = 0xB6);       /* another EtherType */
     SEND_BAD(bad[5] ^= 1);          /* another host's address */
     SEND_BAD(memset(bad, 0xFF, 6)); /* broadcast */
@@ -489,7 +489,7 @@ TEST_WITH(with_ports, link_receive__only_own_frames_reach_user_space)
 
     /* Only frame types of connections pass; this socket receives no multicast group frames. */
     for (unsigned type = 0; type < 16; type++) {
-        good[RAWE_ETH_HEADER_BYTES] = (uint8_t)(RAWE_WIRE_VERSION << 4 | type);
+        good[RAWE_ETH_HEADER_BYTES] = (uint8_t)(RAWE_FRAME_VERSION << 4 | type);
         assert_int_equal(transmit(a, good, sizeof good, 1), 1);
     }
     receive_exactly(b, RAWE_FRAME_TYPE_END - RAWE_FRAME_DATA - 2);

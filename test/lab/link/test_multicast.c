@@ -73,7 +73,7 @@ static void send_batch(unsigned frames, uint16_t segment_bytes, int id)
     rawe_batch_encode(head + RAWE_ETH_HEADER_BYTES, &batch);
     if (id != NO_ID) {
         uint8_t *group_head = head + RAWE_ETH_HEADER_BYTES;
-        group_head[RAWE_BATCH_OFFSET_VERSION_TYPE] = RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA;
+        group_head[RAWE_BATCH_OFFSET_VERSION_TYPE] = RAWE_FRAME_VERSION << 4 | RAWE_GROUP_DATA;
         group_head[RAWE_BATCH_OFFSET_ID_BYTE] = (uint8_t)id;
     }
     assert_true(bulk->kind->transmit_batch(bulk, &packet, frames > 1 ? segment_bytes : 0));

@@ -16,7 +16,7 @@ from rawelab.capture import crc32c
 ROOT = Path(__file__).resolve().parents[3]
 DISSECTOR = ROOT / "tools/rawe.lua"
 WIRE = (ROOT / "opal/mca/btl/rawe/core/base/rawe_wire.h").read_text(encoding="utf-8")
-VERSION = int(re.search(r"define RAWE_WIRE_VERSION (\d+)", WIRE).group(1))
+VERSION = int(re.search(r"define RAWE_WIRE_VERSION (\d+)", WIRE).group(1)) & 0xF
 TO, FROM = bytes.fromhex("027261000002"), bytes.fromhex("027261000001")
 DATA, BULK, ACK, PROBE, CONNECT, CLOSE, PING, PONG = range(1, 9)
 GROUP_DATA = 10

@@ -382,6 +382,7 @@ static int open_udp_pair(mca_btl_rawe_module_t *module, struct rawe_port_opening
     if (0 != rawe_port_open(&module->link, &config, &responder->error)) {
         return responder->error.code;
     }
+    responder->config.link = module->link;
     if (0 != rawe_port_open(&responder->port, &responder->config, &responder->error)) {
         rawe_port_close(module->link);
         module->link = NULL;

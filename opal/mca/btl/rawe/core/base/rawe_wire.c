@@ -32,7 +32,7 @@ static inline enum rawe_decode_result decode_type(uint8_t version_type, uint8_t 
                                                   unsigned known_flags)
 {
     const unsigned type = version_type & 0x0F;
-    if (version_type >> 4 != RAWE_WIRE_VERSION) {
+    if (version_type >> 4 != RAWE_FRAME_VERSION) {
         return RAWE_DECODE_VERSION;
     }
     return type < first || type >= end || (flags & ~known_flags) != 0 ? RAWE_DECODE_TYPE
@@ -166,7 +166,7 @@ static void batch_begin(uint8_t out[RAWE_BATCH_HEADER_BYTES], uint8_t type, uint
     rawe_put16(out + 14, segment_bytes);
     rawe_put16(out + 20, TCP_OPTION);
     rawe_put16(out + 22, TCP_EXPERIMENT);
-    out[RAWE_BATCH_OFFSET_VERSION_TYPE] = (uint8_t)(RAWE_WIRE_VERSION << 4 | type);
+    out[RAWE_BATCH_OFFSET_VERSION_TYPE] = (uint8_t)(RAWE_FRAME_VERSION << 4 | type);
     out[25] = flags;
     rawe_put32(out + RAWE_BATCH_OFFSET_KEY, key);
 }
@@ -364,7 +364,7 @@ enum rawe_decode_result rawe_slice_decode(struct rawe_slice *slice, const uint8_
 void rawe_group_header_encode(uint8_t out[RAWE_GROUP_HEADER_BYTES],
                               const struct rawe_group_header *header)
 {
-    out[0] = (uint8_t)(RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA);
+    out[0] = (uint8_t)(RAWE_FRAME_VERSION << 4 | RAWE_GROUP_DATA);
     out[1] = header->flags;
     rawe_put16(out + 2, header->sender);
     rawe_put64(out + 4, header->id);

@@ -15,8 +15,11 @@
 #include <stdint.h>
 #include <string.h>
 
-/** Wire version; frames of any other version are dropped (by the kernel filter, then here). */
-#define RAWE_WIRE_VERSION 15u
+/** Wire version, as published in the modex: processes refuse peers that have another one. */
+#define RAWE_WIRE_VERSION 16u
+
+/** Its low four bits, in each frame; other frames are dropped (by the kernel filter, then here). */
+#define RAWE_FRAME_VERSION (RAWE_WIRE_VERSION & 0xFu)
 
 /** Default EtherType: IEEE 802 local experimental 1. */
 #define RAWE_ETHERTYPE_DEFAULT 0x88B5u
@@ -157,7 +160,7 @@ struct rawe_header {
 static inline void rawe_header_begin(uint8_t *out, uint8_t type, uint8_t flags, uint16_t number,
                                      uint32_t key)
 {
-    out[0] = (uint8_t)((RAWE_WIRE_VERSION << 4) | type);
+    out[0] = (uint8_t)((RAWE_FRAME_VERSION << 4) | type);
     out[1] = flags;
     rawe_put16(out + 2, number);
     rawe_put32(out + 4, key);

@@ -21,7 +21,7 @@
 #define AT(offset) (RAWE_ETH_HEADER_BYTES + (offset))
 
 /** First byte of a frame header. */
-#define VERSION_TYPE(type) ((uint32_t)(RAWE_WIRE_VERSION << 4 | (type)))
+#define VERSION_TYPE(type) ((uint32_t)(RAWE_FRAME_VERSION << 4 | (type)))
 
 /** Offset of the EtherType. */
 #define ETHERTYPE_OFFSET 12u

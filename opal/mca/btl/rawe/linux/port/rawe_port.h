@@ -102,6 +102,7 @@ static inline uint64_t rawe_port_arrival_clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+struct rawe_port;
 struct rawe_port_kind;
 
 /** The strings remain the caller's, and must stay valid while the port is open. */
@@ -117,6 +118,8 @@ struct rawe_port_config {
     uint32_t key;       /**< ours */
     uint16_t ping_port; /**< the responder's, for PING and PONG, which carry no session key */
     uint32_t ping_key;
+    /** UDP's responder: PONGs are sent from this port, which must stay open. NULL: from its own. */
+    const struct rawe_port *link;
     uint8_t group[6]; /**< receive frames to this address instead of the interface's; zeros: none */
     /**
      * NULL: receive frames with our port and key. Otherwise only frames to these groups, with any

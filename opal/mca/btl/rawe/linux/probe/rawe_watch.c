@@ -189,8 +189,9 @@ bool rawe_watch_answered(struct rawe_watch_table *table, const uint8_t source[RA
     pthread_mutex_lock(&table->lock);
     struct rawe_watch *watch = index < table->used ? table->watches[index] : NULL;
     if (watch != NULL) {
-        /* An answer longer than every PING is forged. */
-        matched = watch->token == token && (source_port == 0 || source_port == watch->to.port) &&
+        /* An answer longer than every PING is forged. Over UDP the link below it answers. */
+        matched = watch->token == token &&
+                  (source_port == 0 || source_port + 1u == watch->to.port) &&
                   pong->payload_bytes <= __atomic_load_n(&watch->asked_bytes, __ATOMIC_RELAXED);
         if (matched) {
             record(watch, source, pong, now_ns);

@@ -273,7 +273,7 @@ static bool is_ours(const struct rawe_udp *udp, const uint8_t *header, size_t le
     const struct rawe_port_config *config = &udp->config;
     uint8_t session[6], responder[6];
 
-    if (len_bytes < RAWE_HEADER_BYTES || header[0] >> 4 != RAWE_WIRE_VERSION) {
+    if (len_bytes < RAWE_HEADER_BYTES || header[0] >> 4 != RAWE_FRAME_VERSION) {
         return false;
     }
     rawe_put16(session, config->port);
@@ -395,6 +395,24 @@ static unsigned segment_count(const struct rawe_frame *frames, unsigned count)
     return segments;
 }
 
+static uint8_t frame_type(const struct rawe_frame *frame)
+{
+    const uint8_t *header = (const uint8_t *)frame->pieces[0].base + RAWE_ETH_HEADER_BYTES;
+
+    return header[RAWE_OFFSET_VERSION_TYPE] & 0xF;
+}
+
+/**
+ * Return the socket for a frame: the link's for a PONG. No PING was sent to that port, so a firewall
+ * that only lets answers pass drops the PONG, as it would drop data after a pause.
+ */
+static int socket_for(const struct rawe_udp *udp, const struct rawe_frame *frame)
+{
+    const bool by_link = udp->config.link != NULL && frame_type(frame) == RAWE_FRAME_PONG;
+
+    return by_link ? udp->config.link->fd : udp->port.fd;
+}
+
 /** Send frames in one system call, to the first one's port or `above` it. */
 static enum rawe_udp_sent send_segments(struct rawe_udp *udp, const struct rawe_frame *frames,
                                         unsigned count, uint16_t above)
@@ -413,16 +431,9 @@ static enum rawe_udp_sent send_segments(struct rawe_udp *udp, const struct rawe_
             iov[iov_count++] = (struct iovec){pieces[j].base, pieces[j].len_bytes};
         }
     }
-    return rawe_udp_send(udp, &to, iov, iov_count,
+    return rawe_udp_send(udp, socket_for(udp, frames), &to, iov, iov_count,
                          count > 1 ? (uint16_t)(frames[0].len_bytes - RAWE_ETH_HEADER_BYTES) : 0,
                          above == 0 ? count : 0);
-}
-
-static bool is_probe(const struct rawe_frame *frame)
-{
-    const uint8_t *header = (const uint8_t *)frame->pieces[0].base + RAWE_ETH_HEADER_BYTES;
-
-    return (header[RAWE_OFFSET_VERSION_TYPE] & 0xF) == RAWE_FRAME_PROBE;
 }
 
 static unsigned udp_transmit(void *context, const struct rawe_frame *frames, unsigned count)
@@ -439,7 +450,7 @@ static unsigned udp_transmit(void *context, const struct rawe_frame *frames, uns
         if (sent == RAWE_UDP_UNCUT) {
             continue;
         }
-        if (count == 1 && is_probe(frames)) {
+        if (count == 1 && frame_type(frames) == RAWE_FRAME_PROBE) {
             (void)send_segments(udp, frames, 1, 1);
         }
         taken += segments;

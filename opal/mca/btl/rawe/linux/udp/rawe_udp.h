@@ -7,7 +7,8 @@
  * core and the glue know nothing of UDP but the shorter MTU.
  *
  * A process has two adjacent UDP ports on each interface: the lower one receives express frames,
- * the upper one is the responder's. A PROBE is sent to both, as raw frames reach both sockets.
+ * the upper one is the responder's, which answers from the lower one. A PROBE is sent to both, as
+ * raw frames reach both sockets.
  *
  * A batch, and frames of equal length that are sent together, are one system call, which the kernel
  * or the NIC cuts (UDP_SEGMENT), and the receiver's kernel merges what arrives together (UDP_GRO).

@@ -151,8 +151,8 @@ static bool udp_transmit_batch(void *context, const struct rawe_frame *packet,
             add_segment(&out, packet, at_bytes, len_bytes);
             at_bytes += len_bytes;
         } while (at_bytes < data_bytes && out.count < most);
-        if (rawe_udp_send(udp, &out.to, out.iov, out.iov_count, out.count > 1 ? cut_bytes : 0,
-                          out.count) != RAWE_UDP_TAKEN) {
+        if (rawe_udp_send(udp, udp->port.fd, &out.to, out.iov, out.iov_count,
+                          out.count > 1 ? cut_bytes : 0, out.count) != RAWE_UDP_TAKEN) {
             return before_bytes != 0; /* the rest counts as lost, and is resent */
         }
     } while (at_bytes < data_bytes);

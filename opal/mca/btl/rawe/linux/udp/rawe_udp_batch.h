@@ -12,7 +12,7 @@
  * First byte of a batch's datagram, which no frame has. It takes the place of the header's port,
  * which the datagram has anyway: marker 8, 0 8, low half of the connection id 16.
  */
-#define RAWE_UDP_BATCH_MARKER (RAWE_WIRE_VERSION << 4 | 0xF)
+#define RAWE_UDP_BATCH_MARKER (RAWE_FRAME_VERSION << 4 | 0xF)
 
 /**
  * Return the bulk port of a link (RAWE_PORT_EXPRESS), through whose socket it sends batches; NULL

@@ -22,8 +22,8 @@ unsigned rawe_udp_segments_max(size_t segment_bytes)
 }
 
 /** As rawe_udp_send. Returns errno, or 0. */
-static int send_datagram(const struct rawe_udp *udp, union rawe_udp_address *to, struct iovec *iov,
-                         size_t iov_count, uint16_t segment_bytes)
+static int send_datagram(int fd, union rawe_udp_address *to, struct iovec *iov, size_t iov_count,
+                         uint16_t segment_bytes)
 {
     _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof segment_bytes)] = {0};
     struct msghdr message = {
@@ -38,7 +38,7 @@ static int send_datagram(const struct rawe_udp *udp, union rawe_udp_address *to,
                                 .cmsg_len = CMSG_LEN(sizeof segment_bytes)};
         memcpy(CMSG_DATA(cut), &segment_bytes, sizeof segment_bytes);
     }
-    while (sendmsg(udp->port.fd, &message, MSG_DONTWAIT) < 0) {
+    while (sendmsg(fd, &message, MSG_DONTWAIT) < 0) {
         if (errno != EINTR) {
             return errno;
         }
@@ -52,11 +52,11 @@ static void count(uint64_t *counter, uint64_t by)
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + by, __ATOMIC_RELAXED);
 }
 
-enum rawe_udp_sent rawe_udp_send(struct rawe_udp *udp, union rawe_udp_address *to,
+enum rawe_udp_sent rawe_udp_send(struct rawe_udp *udp, int fd, union rawe_udp_address *to,
                                  struct iovec *iov, size_t iov_count, uint16_t segment_bytes,
                                  unsigned frames)
 {
-    const int code = send_datagram(udp, to, iov, iov_count, segment_bytes);
+    const int code = send_datagram(fd, to, iov, iov_count, segment_bytes);
 
     if (code == EAGAIN || code == ENOBUFS) {
         count(&udp->counters.send_full, 1);

@@ -64,8 +64,11 @@ enum rawe_udp_sent {
     RAWE_UDP_UNCUT, /**< the kernel cannot cut datagrams, so from now on `cuts` is false */
 };
 
-/** Send `frames` frames as one datagram, cut after each `segment_bytes` unless that is 0. */
-enum rawe_udp_sent rawe_udp_send(struct rawe_udp *udp, union rawe_udp_address *to,
+/**
+ * Send `frames` frames through the socket `fd`, as one datagram that is cut after each
+ * `segment_bytes` unless that is 0. Counts for `udp`.
+ */
+enum rawe_udp_sent rawe_udp_send(struct rawe_udp *udp, int fd, union rawe_udp_address *to,
                                  struct iovec *iov, size_t iov_count, uint16_t segment_bytes,
                                  unsigned frames);
 
