@@ -71,13 +71,11 @@ static unsigned receive_link(struct rawe_port *link, unsigned budget,
     engine->counters.probes_received += fake.ring_has_probe && fake.link_waits != 0;
     while (count < budget && fake.link_waits != 0) {
         fake.link_waits--; /* before the callbacks, which may receive */
+        receiver->arrived(context, 0, 0);
         if (fake.on_receive != NULL && count == 0) {
             fake.on_receive();
         }
-        uint16_t source_port = ++fake.source_port;
-        receiver->arrived(context, 0, source_port);
         receiver->frame(context, nothing, 0);
-        fake.wrong_ports += engine->source_port != source_port;
         count++;
     }
     fake.link_received += count;
@@ -88,17 +86,18 @@ static unsigned receive_link(struct rawe_port *link, unsigned budget,
 static unsigned receive_bulk(struct rawe_port *bulk, unsigned budget,
                              const struct rawe_port_receiver *receiver, void *context)
 {
-    unsigned count = fake.bulk_waits < budget ? fake.bulk_waits : budget;
-    for (unsigned i = 0; i < count; i++) {
-        if (fake.on_bulk != NULL && i == 1) {
+    unsigned count = 0;
+    while (count < budget && fake.bulk_waits != 0) {
+        fake.bulk_waits--;
+        receiver->arrived(context, 0, 0);
+        if (fake.on_bulk != NULL && count == 0) {
             fake.on_bulk();
             fake.on_bulk = NULL;
         }
-        receiver->arrived(context, 0, 0);
         receiver->packet(context, NULL, NULL, 0, NULL, 0);
+        count++;
     }
     fake.bulk_received += count;
-    fake.bulk_waits -= count;
     return count * PACKET_FRAMES;
 }
 

@@ -31,11 +31,9 @@ struct fake {
     unsigned link_waits, bulk_waits;       /**< queued frames, packets: see fake_wait_in_link */
     unsigned link_refill;                  /**< frames queued again after each reception */
     unsigned link_received, bulk_received; /**< frames, packets received */
-    uint16_t source_port;                  /**< of the last frame; each has another one */
-    unsigned wrong_ports;                  /**< frames that the engine took for another port's */
     bool ring_has_probe;
-    void (*on_receive)(void); /**< called before a reception's first frame; NULL: none */
-    void (*on_bulk)(void);    /**< called once, before the second batch; NULL: none */
+    void (*on_receive)(void); /**< called while a reception receives its first frame; NULL: none */
+    void (*on_bulk)(void);    /**< called once, while a batch is received; NULL: none */
     unsigned expired_calls;   /**< expirations of fake_arm's timer */
     unsigned routes_checks;
     unsigned repairs;         /**< calls to repair the fanout group */

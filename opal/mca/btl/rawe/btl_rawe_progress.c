@@ -20,7 +20,10 @@
 /** Timers this late expire even if there is more to receive. */
 #define TIMERS_LATE_NS 200000u
 
-/** Deliver messages deferred by a callback's progress before the next message. */
+/**
+ * Deliver what a callback's progress deferred, before the next frame is taken from the port: these
+ * callbacks may receive as well, and would overtake a frame that was taken.
+ */
 static void deliver_earlier(struct rawe_engine *engine)
 {
     if (OPAL_UNLIKELY(rawe_engine_has_deferred(engine)) && !engine->deferral->active) {
@@ -28,10 +31,8 @@ static void deliver_earlier(struct rawe_engine *engine)
     }
 }
 
-/** The callbacks of earlier messages may receive other frames, so they come first. */
 static void note_arrival(void *context, uint64_t arrived_ns, uint16_t source_port)
 {
-    deliver_earlier(context);
     rawe_engine_arriving(context, arrived_ns);
     rawe_engine_sent_from(context, source_port);
 }
@@ -42,6 +43,7 @@ static void receive_frame(void *context, uint8_t *frame, size_t len_bytes)
     struct rawe_engine *engine = context;
 
     rawe_engine_receive(engine, frame, len_bytes, engine->now_ns);
+    deliver_earlier(engine);
 }
 
 static uint8_t *place_batch(void *context, const uint8_t *source_mac, const uint8_t *head,
@@ -57,6 +59,7 @@ static void receive_batch(void *context, const uint8_t *source_mac, const uint8_
 
     rawe_engine_receive_batch(engine, source_mac, head, head_bytes, data, data_bytes,
                               engine->now_ns);
+    deliver_earlier(engine);
 }
 
 static const struct rawe_port_receiver to_engine = {
