@@ -164,7 +164,7 @@ def test_rawe_is_preferred_to_tcp_where_both_have_it(make_lab, exchange):
 
 
 @pytest.mark.parametrize(
-    "kind, descriptors", [("packet", 22), ("packet", 24), ("packet", 26), ("udp", 26)]
+    "kind, descriptors", [("packet", 22), ("packet", 24), ("packet", 26), ("udp", 24)]
 )
 def test_it_steps_aside_where_descriptors_are_few(make_lab, build, exchange, kind, descriptors):
     """The descriptors suffice for tcp. Without tcp, the message names the limit."""

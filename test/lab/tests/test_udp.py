@@ -2,6 +2,7 @@
 """Jobs whose frames are UDP datagrams, without any privilege; btl_rawe_kind."""
 
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -49,6 +50,20 @@ def verify_over_udp(lab, ranks, *words, **options):
     assert all(lab.frames(host) == 0 for host in lab.hosts)
     assert counted(result, "link_frames_received") > 0
     assert help_messages(result) == [], show(result)
+
+
+def of_kind(kind):
+    """Return words before a program, for its process alone."""
+    return ["env", f"OMPI_MCA_btl_rawe_kind={kind}"]
+
+
+def by_rank(*starters):
+    """Return words before a program that start each rank's with that rank's words.
+
+    mpirun has a syntax for this (":"), but that of 5.0.7 crashes if both parts set parameters.
+    """
+    cases = [f'{rank}) exec {shlex.join(words)} "$@";;' for rank, words in enumerate(starters)]
+    return ["sh", "-c", f"case $OMPI_COMM_WORLD_RANK in {' '.join(cases)} esac", "sh"]
 
 
 def run_alone(lab, ranks, *words):
@@ -106,8 +121,8 @@ def test_datagrams_of_one_length_share_calls(make_lab, verify):
 
 def test_processes_of_both_kinds_refuse_each_other(make_lab, verify):
     lab = make_lab(hosts=2)
-    other = ["-np", 1, "-x", "OMPI_MCA_btl_rawe_kind=udp", verify, "--quick"]
-    result = until_told(lambda: run_alone(lab, 1, *PACKET, verify, "--quick", ":", *other))
+    each = by_rank(of_kind("packet"), of_kind("udp"))
+    result = until_told(lambda: run_alone(lab, 2, *each, verify, "--quick"))
     assert result.returncode != 0 and not result.timed_out
     assert "btl_rawe_kind" in "".join(help_messages(result)), show(result)
 
@@ -213,12 +228,9 @@ def test_ports_stay_in_the_range(make_lab, verify):
     assert "bind to a UDP port" in "".join(help_messages(result)), show(result)
 
 
-def interfaces_used(lab, *words, btls=RAWE, options=STATS):
-    """Run two ranks, each with its own words before the program; return what carried messages."""
-    first, second, program = words
-    hosts = [lab.hosts[rank % len(lab.hosts)].name for rank in range(2)]
-    other = ["-np", 1, "--host", hosts[1], *options, *second, *program]
-    result = run_job(lab, 1, "--host", hosts[0], *options, *first, *program, ":", *other, btls=btls)
+def interfaces_used(lab, *words):
+    """Run two ranks; return what carried messages."""
+    result = run_job(lab, 2, *STATS, *words, "--quick", "--scale", "0.1", "--only", "pt2pt")
     assert help_messages(result) == [], show(result)
     return {
         interface
@@ -243,22 +255,22 @@ def interfaces_used(lab, *words, btls=RAWE, options=STATS):
 )
 def test_auto_chooses_for_each_pair(make_lab, verify, kinds, rights, used):
     """Raw frames where both processes may send them, UDP otherwise."""
-    words = [
-        [*(["-x", f"OMPI_MCA_btl_rawe_kind={kind}"] if kind else []), *([] if right else NO_RIGHT)]
-        for kind, right in zip(kinds, rights, strict=True)
-    ]
-    program = [verify, "--quick", "--scale", "0.1", "--only", "pt2pt"]
-    assert interfaces_used(make_lab(hosts=2), *words, program) == used
+    each = by_rank(
+        *(
+            [*(of_kind(kind) if kind else []), *([] if right else NO_RIGHT)]
+            for kind, right in zip(kinds, rights, strict=True)
+        )
+    )
+    assert interfaces_used(make_lab(hosts=2), *each, verify) == used
     on_lo = {name.replace("eth0", "lo") for name in used}
-    assert interfaces_used(make_lab(hosts=1), *words, program) == on_lo
+    assert interfaces_used(make_lab(hosts=1), *each, verify) == on_lo
 
 
 def test_auto_needs_no_udp_where_raw_frames_pass(make_lab, verify):
     lab = make_lab(hosts=2)
     lab.run(1, ["nft", DROP_UDP], check=True)
     words = [*AUTO, "--mca", "btl_rawe_connect_timeout_ms", 600000]
-    program = [verify, "--quick", "--scale", "0.1", "--only", "pt2pt"]
-    assert interfaces_used(lab, words, words, program) == {"eth0"}
+    assert interfaces_used(lab, *words, verify) == {"eth0"}
 
 
 def test_auto_needs_no_more_descriptors_than_raw_frames(make_lab, build, exchange):
@@ -408,16 +420,14 @@ def test_auto_uses_ipv6_only_without_raw_frames(make_lab, verify, rights, used):
     lab = make_lab(hosts=2)
     lab.use_ipv6()
     words = [*AUTO, *([] if rights else NO_RIGHT)]
-    program = [verify, "--quick", "--scale", "0.1", "--only", "pt2pt"]
-    assert interfaces_used(lab, words, words, program) == {used}
+    assert interfaces_used(lab, *words, verify) == {used}
 
 
 def test_an_ipv6_subnet_chooses_interfaces(make_lab, verify):
     lab = make_lab(hosts=2, nics=2)
     lab.use_ipv6()
     words = [*UDP, "--mca", "btl_rawe_if_include", lab.nic(0, 1).subnet.ipv6_prefix]
-    program = [verify, "--quick", "--scale", "0.1", "--only", "pt2pt"]
-    assert interfaces_used(lab, words, words, program) == {"eth1/udp"}
+    assert interfaces_used(lab, *words, verify) == {"eth1/udp"}
 
 
 def stop_forwarding(lab):
@@ -542,7 +552,6 @@ def test_a_firewall_and_nat_are_named(make_lab, verify, kind, topology, rules, b
 
 def test_auto_uses_udp_over_a_router(make_lab, verify):
     """The search by raw frames ends when UDP finds the peer, long before its timeout."""
-    program = [verify, "--quick", "--scale", "0.1", "--only", "pt2pt"]
     words = [*AUTO, "--mca", "btl_rawe_connect_timeout_ms", 600000]
     lab = make_lab(hosts=2, topology="routed")
-    assert interfaces_used(lab, words, words, program) == {"eth0/udp"}
+    assert interfaces_used(lab, *words, verify) == {"eth0/udp"}
