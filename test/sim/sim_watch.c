@@ -140,7 +140,8 @@ static void check_shares(struct sim *sim, const struct sim_nic *nic)
             continue;
         }
         granted += rawe_list_has(&conn->rx.grant.link) ? conn->rx.grant.frames : 0;
-        if (conn->handshake.state != RAWE_CONN_FAILED) {
+        if (conn->handshake.state != RAWE_CONN_FAILED &&
+            conn->handshake.state != RAWE_CONN_PEER_CLOSED) {
             open++;
             promised += rawe_credit_of(credit, channel->lane, &conn->rx.credit);
             active += rawe_credit_is_active(credit, &conn->rx.credit);

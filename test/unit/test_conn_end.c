@@ -234,6 +234,34 @@ TEST(rawe_conn_receive_close__both_ends_wait_for_no_data_any_more)
     }
 }
 
+/** Return how many connections share our credit. */
+static uint32_t shares(void)
+{
+    return engine(0)->pull.credit.open[unit_lane];
+}
+
+/** A process that outlives many peers has as much credit for new ones. */
+TEST(rawe_conn_receive_close__its_credit_is_free_until_it_connects_again)
+{
+    assert_int_equal(shares(), 1);
+    receive(RAWE_FRAME_CLOSE, 0, 0, 0);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
+    assert_int_equal(shares(), 0);
+    send(0, 1); /* reconnects */
+    assert_int_equal(shares(), 1);
+    unit_settle(&net);
+    assert_works_both_ways();
+    /* Or the peer does. */
+    unit_close(&net, 1, unit_lane);
+    unit_settle(&net);
+    assert_int_equal(shares(), 0);
+    unit_restart(&net, 1);
+    rawe_conn_connect(unit_open(&net, 1, unit_lane), net.now_ns);
+    unit_settle(&net);
+    assert_int_equal(shares(), 1);
+    assert_works_both_ways();
+}
+
 TEST(rawe_engine_receive__an_unknown_peer_is_answered)
 {
     unit_close(&net, 1, unit_lane);

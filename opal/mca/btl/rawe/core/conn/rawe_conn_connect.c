@@ -112,6 +112,7 @@ void rawe_conn_send_connect(struct rawe_conn *conn)
 
 void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns)
 {
+    rawe_credit_open(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
     rawe_handshake_enter(&conn->handshake, RAWE_CONN_CONNECTING);
     rawe_conn_send_connect(conn);
     /* CONNECT tells the peer that we have something to send. */
@@ -135,6 +136,7 @@ void rawe_conn_answer(struct rawe_conn *conn, const struct rawe_connect *from, b
 {
     const uint64_t rtt_ns = rawe_liveness_connected_ns(&conn->path.liveness, now_ns);
     rawe_liveness_heard(&conn->path.liveness);
+    rawe_credit_open(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
     if (!reply && conn->lane == RAWE_LANE_BULK && conn->handshake.state != RAWE_CONN_OPEN) {
         /* The peer may answer our CONNECT or have something to send. */
         rawe_credit_note(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);

@@ -215,6 +215,7 @@ bool rawe_conn_disowned(struct rawe_conn *conn, bool given_up, uint64_t now_ns)
     rawe_conn_renew(conn, true);
     rawe_conn_end_step(conn, RAWE_ON_NEW_LIFE);
     rawe_handshake_enter(&conn->handshake, RAWE_CONN_PEER_CLOSED);
+    rawe_credit_close(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
     if (conn->tx.queue.first != NULL || conn->tx.window.held != NULL) {
         rawe_conn_connect(conn, now_ns);
     }
