@@ -128,6 +128,17 @@ TEST(rawe_credit_note__a_sender_counts_once_an_epoch)
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 48);
 }
 
+TEST(rawe_credit_advance__the_number_of_an_epoch_wraps)
+{
+    credit.epoch = UINT32_MAX - 1; /* after 497 days */
+    for (unsigned i = 1; i <= 4; i++) {
+        rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[0]);
+        assert_true(rawe_credit_is_active(&credit, &members[0]));
+        assert_int_equal(credit.senders_now[RAWE_LANE_EXPRESS], 1);
+        assert_true(rawe_credit_advance(&credit, 1 + i * 10 * MS));
+    }
+}
+
 TEST(rawe_credit_advance__a_sender_of_the_last_epoch_still_counts)
 {
     rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[0]);

@@ -168,6 +168,6 @@ void rawe_credit_begin_epoch(struct rawe_credit *credit, uint64_t now_ns)
         credit->senders_now[lane] = credit->joined[lane] = 0;
     }
     credit->epoch_start_ns = now_ns;
-    credit->epoch++;
+    credit->epoch += 1 + (credit->epoch == UINT32_MAX); /* 0 means never */
     divide_credit(credit);
 }
