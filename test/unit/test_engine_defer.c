@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "conn/rawe_conn.h"
+#include "conn/rawe_conn_connect.h"
 #include "conn/rawe_conn_tx.h"
 #include "conn/rawe_conn_receive.h"
 
@@ -126,6 +127,33 @@ TEST_WITH(with_bounds, rawe_engine_defer__without_room_batches_stay_valid)
     overrun(16);
     assert_int_equal(end(0)->path.batch, RAWE_BATCH_VALID);
     assert_int_equal(counters(0)->validations_failed, 0);
+}
+
+static unsigned lost;
+
+/** Lose the first frame of data, so that all messages wait for the first one. */
+static bool lose_first(struct unit_net *unused, const struct net_frame *frame)
+{
+    return (frame->header.type != RAWE_FRAME_DATA && frame->header.type != RAWE_FRAME_BULK) ||
+           lost++ != 0;
+}
+
+/** A message that the full deferral left in reassembly counts as missing if memory is exhausted. */
+TEST_WITH(with_bounds, rawe_conn_reset__keeps_what_was_acknowledged_or_says_so)
+{
+    for (unsigned lacks_memory = 0; lacks_memory < 2; lacks_memory++) {
+        set_up();
+        lost = 0;
+        net.filter = lose_first;
+        engine(1)->deferral->limit_bytes = 10000;
+        send_in_order(10, 9000);
+        assert_non_null(rawe_reassembly_ready(&end(1)->rx.reassembly));
+        unit_allocations_left = lacks_memory ? 0 : -1;
+        rawe_conn_reset(end(1));
+        unit_allocations_left = -1;
+        assert_null(rawe_reassembly_ready(&end(1)->rx.reassembly));
+        assert_int_equal(counters(1)->dropped_fragment, lacks_memory);
+    }
 }
 
 static struct unit_send unfinished[40];

@@ -48,6 +48,9 @@ void rawe_conn_reset(struct rawe_conn *conn)
     /* Keep complete messages that are still here because the deferral was full. */
     rawe_deferral_keep_fragmented(conn->engine->deferral, conn, &conn->rx.reassembly,
                                   &conn->engine->reassembly_buffers, true);
+    if (rawe_reassembly_ready(&conn->rx.reassembly) != NULL) {
+        conn->engine->counters.dropped_fragment++; /* no memory, though it was acknowledged */
+    }
     rawe_reassembly_clear(&conn->rx.reassembly, &conn->engine->reassembly_buffers, first);
     rawe_sliced_free(&conn->rx.sliced); /* its number belongs to the old connection id */
 }
