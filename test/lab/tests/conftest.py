@@ -63,7 +63,9 @@ def pytest_addoption(parser):
     parser.addoption("--build", default=str(HERE.parents[2] / "build"), help="build directory")
     parser.addoption("--instrumented", help="build directory of a component with a sanitizer")
     parser.addoption("--long", action="store_true", help="also long tests")
-    parser.addoption("--brief", action="store_true", help="no thorough tests")
+    parser.addoption(
+        "--brief", action="store_true", help="no thorough tests, and two cases of each"
+    )
     parser.addoption("--launchers", action="store_true", help="the tests of launchers, no others")
 
 
@@ -92,8 +94,19 @@ def pytest_collection_modifyitems(config, items):
             )
         )
 
-    config.hook.pytest_deselected(items=[item for item in items if not is_wanted(item)])
-    items[:] = [item for item in items if is_wanted(item)]
+    wanted = [item for item in items if is_wanted(item)]
+    if config.getoption("--brief"):
+        wanted = first_and_last(wanted)
+    config.hook.pytest_deselected(items=[item for item in items if item not in wanted])
+    items[:] = wanted
+
+
+def first_and_last(items):
+    """Return the items without those between a parametrized test's first case and its last."""
+    cases = {}
+    for item in items:
+        cases.setdefault((item.path, item.originalname), []).append(item)
+    return [item for group in cases.values() for item in dict.fromkeys((group[0], group[-1]))]
 
 
 @pytest.fixture
