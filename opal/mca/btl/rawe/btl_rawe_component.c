@@ -276,6 +276,7 @@ static void open_modules(void)
         tried += !interfaces[i].loopback;
         loopback_chosen = loopback_chosen || interfaces[i].loopback;
     }
+    mca_btl_rawe_state.several_interfaces = tried > 1;
     open_chosen(interfaces, chosen);
     char *text = describe_interfaces(interfaces, count);
     mca_btl_rawe_compat_say("found %s", NULL == text ? "interfaces" : text);

@@ -151,6 +151,7 @@ static struct rawe_port_config port_config(const mca_btl_rawe_module_t *module,
         .ring_bytes = mca_btl_rawe_state.ring_bytes,
         .priority = (uint8_t)mca_btl_rawe_params.socket_priority,
         .helper = mca_btl_rawe_params.helper,
+        .pinned = mca_btl_rawe_state.several_interfaces && !interface->loopback,
     };
     if (module->address.udp) {
         memcpy(config.address, module->address.mac, RAWE_MAC_BYTES);

@@ -118,6 +118,7 @@ struct rawe_port_config {
     uint32_t key;       /**< ours */
     uint16_t ping_port; /**< the responder's, for PING and PONG, which carry no session key */
     uint32_t ping_key;
+    bool pinned; /**< UDP: send through this interface only, whatever the routes are */
     /** UDP's responder: PONGs are sent from this port, which must stay open. NULL: from its own. */
     const struct rawe_port *link;
     uint8_t group[6]; /**< receive frames to this address instead of the interface's; zeros: none */

@@ -16,6 +16,12 @@
 
 #include "rawe_udp_batch.h"
 
+#ifndef IP_UNICAST_IF
+#define IP_UNICAST_IF 50
+#endif
+#ifndef IPV6_UNICAST_IF
+#define IPV6_UNICAST_IF 76
+#endif
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif
@@ -74,6 +80,20 @@ static void attach_filter(int fd, const struct rawe_port_config *config)
     (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
 }
 
+/**
+ * Send through the port's interface. Otherwise the kernel's first route to the receiver decides, and
+ * of two interfaces in one subnet only one is used. No privilege is needed.
+ */
+static void pin_to_interface(int fd, const struct rawe_port_config *config, bool ipv6)
+{
+    const uint32_t index = htonl((uint32_t)config->interface_index);
+
+    if (config->pinned) {
+        (void)setsockopt(fd, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP,
+                         ipv6 ? IPV6_UNICAST_IF : IP_UNICAST_IF, &index, sizeof index);
+    }
+}
+
 /** Open a bound socket. Returns the descriptor, or -1 and the error. */
 static int open_socket(const struct rawe_port_config *config, struct rawe_port_error *error)
 {
@@ -104,6 +124,7 @@ static int open_socket(const struct rawe_port_config *config, struct rawe_port_e
         return -1;
     }
     attach_filter(fd, config);
+    pin_to_interface(fd, config, ipv6);
     if (bind(fd, &own.any, sizeof own) != 0) {
         (void)rawe_port_failed(error, "bind to a UDP port", errno);
         close(fd);
@@ -153,8 +174,12 @@ static int udp_open(struct rawe_port **out, const struct rawe_port_config *confi
 /** The socket is bound to an address, so it outlives the interface. */
 static int udp_reopen(struct rawe_port *port, int interface_index, struct rawe_port_error *error)
 {
+    struct rawe_port_config *config = &((struct rawe_udp *)port)->config;
+
     (void)error;
-    ((struct rawe_udp *)port)->config.interface_index = interface_index;
+    config->interface_index = interface_index;
+    pin_to_interface(port->fd, config,
+                     rawe_udp_address_of(config->address, 0).any.sa_family == AF_INET6);
     return 0;
 }
 
