@@ -452,7 +452,7 @@ static void try_kinds(const struct info *info, struct info_interface *one)
         try_packet(info, one);
     }
     if ((info->params.kinds & RAWE_PORT_KIND_UDP) != 0 &&
-        (one->interface.loopback || rawe_interface_ip(one->interface.index, &address))) {
+        (one->interface.loopback || rawe_interface_ip(&one->interface, &address))) {
         one->kinds |= RAWE_PORT_KIND_UDP;
     }
 }

@@ -184,7 +184,7 @@ TEST(rawe_interface_select__mac_addresses)
 
 TEST(rawe_interface_select__subnets)
 {
-    expect("10.1.0.0/16", NULL, "eth0");
+    expect("10.1.0.0/16", NULL, "eth0 ib0"); /* ib0 for UDP */
     expect("10.1.2.3", NULL, "eth0");
     expect("10.1.2.3/32", NULL, "eth0");
     expect("10.1.3.0/23", NULL, "eth0");
@@ -193,7 +193,7 @@ TEST(rawe_interface_select__subnets)
     set_up();
     expect("127.0.0.0/8", NULL, "lo");
     set_up();
-    expect("0.0.0.0/0", NULL, "lo eth0 br0");
+    expect("0.0.0.0/0", NULL, "lo eth0 br0 ib0");
     /* The subnet's only interface is down. */
     expect("10.9.0.0/24", NULL, "");
 }
@@ -265,12 +265,49 @@ TEST(rawe_interface_ip__ipv6_stands_in_for_ipv4)
             all[count] = address_of(3, cases[i].has[count - 2]);
             count++;
         }
-        assert_int_equal(rawe_interface_ip_from(all, count, 3, &found), cases[i].chosen != NULL);
+        assert_int_equal(
+            rawe_interface_ip_from(all, count, &(struct rawe_interface){.index = 3}, &found),
+            cases[i].chosen != NULL);
         if (cases[i].chosen != NULL) {
             const struct rawe_interface_address wanted = address_of(3, cases[i].chosen);
             assert_int_equal(found.ipv6, wanted.ipv6);
             assert_memory_equal(found.bytes, wanted.bytes, sizeof found.bytes);
         }
+    }
+}
+
+/** The address in the subnet that chose an interface is used, if there is one. */
+TEST(rawe_interface_ip__in_the_subnet_that_was_named)
+{
+    const struct {
+        const char *include, *address;
+    } cases[] = {
+        {"eth0", "10.1.2.3"},
+        {"10.1.0.0/16", "10.1.2.3"},
+        {"172.16.0.0/12", "172.16.0.5"},
+        {"fd00:5::/64", "fd00:5::7"},
+        {"10.1.0.0/16,fd00:5::/64", "10.1.2.3"},
+        {"eth0,fd00:5::/64", "fd00:5::7"},
+        {"fe80::/10", "10.1.2.3"}, /* link-local ones are not used */
+    };
+    const struct rawe_interface_address all[] = {
+        address_of(ETH0, "10.1.2.3"),  address_of(ETH0, "172.16.0.5"),
+        address_of(ETH0, "fe80::5"),   address_of(ETH0, "fd00:4::1"),
+        address_of(ETH0, "fd00:5::7"), address_of(ETH0, "fd00:5::8"),
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct rawe_interface_address wanted = address_of(ETH0, cases[i].address);
+        struct rawe_interface_address found;
+        unit_case(cases[i].include);
+        set_up();
+        assert_int_equal(rawe_interface_select_from(host, COUNT, all, sizeof all / sizeof all[0],
+                                                    cases[i].include, NULL, unknown,
+                                                    sizeof unknown),
+                         1);
+        assert_true(rawe_interface_ip_from(all, sizeof all / sizeof all[0], &host[0], &found));
+        assert_int_equal(found.ipv6, wanted.ipv6);
+        assert_memory_equal(found.bytes, wanted.bytes, sizeof found.bytes);
     }
 }
 
@@ -280,10 +317,10 @@ TEST(rawe_interface_ip__passes_by_addresses_that_do_not_last)
     struct rawe_interface_address found;
 
     all[0].passing = true;
-    assert_true(rawe_interface_ip_from(all, 2, 3, &found));
+    assert_true(rawe_interface_ip_from(all, 2, &(struct rawe_interface){.index = 3}, &found));
     assert_memory_equal(found.bytes, all[1].bytes, sizeof found.bytes);
     all[1].passing = true;
-    assert_false(rawe_interface_ip_from(all, 2, 3, &found));
+    assert_false(rawe_interface_ip_from(all, 2, &(struct rawe_interface){.index = 3}, &found));
 }
 
 TEST(rawe_interface_ip__of_the_real_host)
@@ -294,7 +331,7 @@ TEST(rawe_interface_ip__of_the_real_host)
 
     assert_int_equal(rawe_interface_list(&interfaces, &count), 0);
     for (unsigned i = 0; i < count; i++) {
-        if (rawe_interface_ip(interfaces[i].index, &found)) {
+        if (rawe_interface_ip(&interfaces[i], &found)) {
             assert_int_equal(found.interface_index, interfaces[i].index);
             assert_true(!interfaces[i].loopback || found.ipv6 || found.bytes[0] == 127);
         }

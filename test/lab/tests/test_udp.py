@@ -158,6 +158,41 @@ def test_an_interface_without_ipv4_is_named(make_lab, verify, kind, right, said)
     assert said in "".join(help_messages(result)), show(result)
 
 
+def test_an_interface_without_ipv4_that_was_not_named_is_passed_by(make_lab, verify):
+    lab = make_lab(hosts=1, nics=2)
+    lab.run(0, ["ip", "address", "flush", "dev", "eth1"], check=True)
+    not_named = ["--mca", "btl_rawe_if_exclude", "ctl0"]
+    assert help_messages(run_verify(lab, 2, *UDP, *not_named, verify, *EFFORT)) == []
+
+
+def test_the_address_in_the_named_subnet_is_used(make_lab, verify):
+    """The first address of both hosts is the same, so it leads nowhere."""
+    lab = make_lab(hosts=2)
+    for host in (0, 1):
+        nic = lab.nic(host, 0)
+        lab.run(host, ["ip", "address", "flush", "dev", "eth0"], check=True)
+        for address in ("192.168.50.7/24", f"{nic.address}/{nic.subnet.prefix_bits}"):
+            lab.run(host, ["ip", "address", "add", address, "dev", "eth0"], check=True)
+    words = ["--mca", "btl_rawe_if_include", nic.subnet.prefix]
+    verify_over_udp(lab, 2, *words, verify, *EFFORT)
+
+
+def test_each_of_two_nics_in_a_subnet_is_used(make_lab, verify):
+    """The kernel's routes lead to the first one only."""
+    lab = make_lab(hosts=2, nics=2, topology="switch")
+    subnet = lab.nic(0, 0).subnet
+    for host in (0, 1):
+        lab.at_switch("ip", "link", "set", lab.nic(host, 1).port, "master", subnet.bridge)
+        address = f"{subnet.address(100 + host)}/{subnet.prefix_bits}"
+        lab.run(host, ["ip", "address", "flush", "dev", "eth1"], check=True)
+        lab.run(host, ["ip", "address", "add", address, "dev", "eth1"], check=True)
+    verify_over_udp(lab, 2, verify, *EFFORT)
+    for host in (0, 1):
+        files = [f"/sys/class/net/eth{nic}/statistics/tx_bytes" for nic in (0, 1)]
+        sent = [int(count) for count in lab.run(host, ["cat", *files]).stdout.split()]
+        assert min(sent) > max(sent) / 10, sent
+
+
 # Passes packets between a tunnel's interface, which is not Ethernet, and a socket to its other end.
 TUNNEL = """
 import fcntl, os, select, struct, sys
@@ -194,19 +229,20 @@ def fixture_tunnel(make_lab):
 
 
 @pytest.mark.parametrize(
-    "kind, shown",
+    "kind, named, shown",
     [
-        ("udp", "used for UDP"),
-        ("auto", "used for UDP; no raw frames: not Ethernet"),
-        ("packet", "not used: not Ethernet"),
+        ("udp", "tun0", "used for UDP"),
+        ("auto", "tun0", "used for UDP; no raw frames: not Ethernet"),
+        ("packet", "tun0", "not used: not Ethernet"),
+        ("udp", "10.9.0.0/24", "used for UDP"),
     ],
 )
-def test_an_interface_that_is_not_ethernet(tunnel, verify, info, kind, shown):
-    settings = {"btl_rawe_kind": kind, "btl_rawe_if_include": "tun0"}
+def test_an_interface_that_is_not_ethernet(tunnel, verify, info, kind, named, shown):
+    settings = {"btl_rawe_kind": kind, "btl_rawe_if_include": named}
     settings["mca_base_component_path"] = launch.component_path(tunnel.build)
     argv = ["env", *(f"OMPI_MCA_{name}={value}" for name, value in settings.items()), info]
     assert re.findall(r"^  tun0 +(.*)$", tunnel.run(0, argv).stdout, re.MULTILINE) == [shown]
-    words = ["--mca", "btl_rawe_kind", kind, "--mca", "btl_rawe_if_include", "tun0"]
+    words = ["--mca", "btl_rawe_kind", kind, "--mca", "btl_rawe_if_include", named]
     words += [*STATS, verify, *EFFORT]
     if shown.startswith("used"):
         result = run_verify(tunnel, 2, *words)
@@ -518,6 +554,8 @@ table ip firewall {
 }
 """
 REJECT_UDP = DROP_UDP.replace("drop", "reject")
+# The default of ufw and firewalld.
+ANSWERS_ONLY = DROP_UDP.replace("iifname", "ct state established,related accept\n iifname")
 MASQUERADE_IPV6 = MASQUERADE.replace("ip protocol", "meta l4proto").replace(" ip ", " ip6 ")
 
 
@@ -528,11 +566,20 @@ MASQUERADE_IPV6 = MASQUERADE.replace("ip protocol", "meta l4proto").replace(" ip
         ("udp", "pair", DROP_UDP),
         thorough("udp", "pair", REJECT_UDP),
         ("auto", "routed", DROP_UDP),
+        ("udp", "pair", ANSWERS_ONLY),
         ("udp", "routed", MASQUERADE),
         thorough("udp", "routed", MASQUERADE_IPV6),
         thorough("auto", "routed", MASQUERADE),
     ],
-    ids=["drop", "reject", "auto-drop", "masquerade", "masquerade-ipv6", "auto-masquerade"],
+    ids=[
+        "drop",
+        "reject",
+        "auto-drop",
+        "answers-only",
+        "masquerade",
+        "masquerade-ipv6",
+        "auto-masquerade",
+    ],
 )
 def test_a_firewall_and_nat_are_named(make_lab, verify, kind, topology, rules, btls, check, limit):
     lab = make_lab(hosts=2, topology=topology)

@@ -176,7 +176,9 @@ static void open_module(const struct rawe_interface *interface, bool udp)
     }
     mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(interface, udp);
     if (NULL == module) {
-        if (report) {
+        /* That an interface has no IP address matters if the user named it. */
+        if (report && NULL != mca_btl_rawe_params.if_include &&
+            '\0' != *mca_btl_rawe_params.if_include) {
             mca_btl_rawe_failures_report();
         }
         return;

@@ -97,8 +97,9 @@
       "BTLs does not name rawe)")                                                                 \
     X(if_include, NULL, 1,                                                                        \
       "Comma-separated list of the interfaces to use: names (exact or with a trailing *), MAC "   \
-      "addresses, or subnets such as 10.1.0.0/16; not together with btl_rawe_if_exclude. Empty: " \
-      "every Ethernet interface that is up, except lo, wireless, bridges, and virtual ones")      \
+      "addresses, or subnets such as 10.1.0.0/16, in which UDP then uses an address; not "        \
+      "together with btl_rawe_if_exclude. Empty: every Ethernet interface that is up, except lo, " \
+      "wireless, bridges, and virtual ones")                                                      \
     X(if_exclude, NULL, 1,                                                                        \
       "Comma-separated list of the interfaces not to use, written as in btl_rawe_if_include; "    \
       "not together with it")                                                                     \

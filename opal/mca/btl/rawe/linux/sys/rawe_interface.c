@@ -383,11 +383,12 @@ unsigned rawe_interface_select(struct rawe_interface *interfaces, unsigned count
     return chosen;
 }
 
-bool rawe_interface_ip(int index, struct rawe_interface_address *address)
+bool rawe_interface_ip(const struct rawe_interface *interface,
+                       struct rawe_interface_address *address)
 {
     unsigned count;
     struct rawe_interface_address *all = list_addresses(&count);
-    const bool found = rawe_interface_ip_from(all, count, index, address);
+    const bool found = rawe_interface_ip_from(all, count, interface, address);
 
     free(all);
     return found;

@@ -17,6 +17,12 @@
 #define RAWE_INTERFACE_NAME_BYTES 16u
 #define RAWE_INTERFACE_KIND_BYTES 24u
 
+struct rawe_subnet {
+    bool ipv6;
+    uint8_t address[16]; /**< in network order; IPv4: the first 4 bytes */
+    unsigned prefix_bits;
+};
+
 struct rawe_interface {
     char name[RAWE_INTERFACE_NAME_BYTES];
     int index;
@@ -33,7 +39,9 @@ struct rawe_interface {
     bool enslaved; /**< its frames go to a bridge, bond or team */
     /** Why it is not used by default: static text for messages. NULL: it is used by default. */
     const char *excluded_why;
-    bool chosen; /**< by the last selection */
+    bool chosen;               /**< by the last selection */
+    bool has_subnet;           /**< ... and by `subnet`, in which it has an address */
+    struct rawe_subnet subnet; /**< the first one in the list that chose it */
     /* The kernel's texts (IFLA_LINKINFO), which may be empty. */
     char kind[RAWE_INTERFACE_KIND_BYTES];       /**< "bridge", "veth", "tun", ... */
     char slave_kind[RAWE_INTERFACE_KIND_BYTES]; /**< "bridge", "bond": its master's kind */
@@ -91,7 +99,7 @@ void rawe_interface_classify(struct rawe_interface *interface, bool host_has_phy
  *      name, exact   all, even if down or not Ethernet: the caller tells the user
  *      MAC           those that are not enslaved (bonds and bridges have their member's address)
  *      name with *   those that are up, Ethernet and neither enslaved nor loopback
- *      subnet        those that are up, Ethernet and not enslaved
+ *      subnet        those that are up and not enslaved
  *
  * Without `include`: those that are up, Ethernet and not excluded by default.
  */
@@ -107,12 +115,15 @@ unsigned rawe_interface_select_from(struct rawe_interface *interfaces, unsigned 
 
 /**
  * Get an interface's first IPv4 address. Without one, its lowest global or unique-local IPv6
- * address that is not `passing`. Returns false if it has none of these.
+ * address that is not `passing`. Addresses in its `subnet` take precedence. Returns false if it has
+ * none of these.
  */
-bool rawe_interface_ip(int index, struct rawe_interface_address *address);
+bool rawe_interface_ip(const struct rawe_interface *interface,
+                       struct rawe_interface_address *address);
 
 /** Choose among the given addresses, instead of the kernel's. Pure. */
-bool rawe_interface_ip_from(const struct rawe_interface_address *all, unsigned count, int index,
+bool rawe_interface_ip_from(const struct rawe_interface_address *all, unsigned count,
+                            const struct rawe_interface *interface,
                             struct rawe_interface_address *address);
 
 /** Return why a selected interface is not used, for messages. NULL: it is used. */

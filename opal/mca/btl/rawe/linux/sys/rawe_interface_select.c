@@ -31,9 +31,7 @@ struct entry {
     enum entry_form form;
     char text[ENTRY_BYTES]; /**< NAME: the name; PREFIX: the part before the '*' */
     uint8_t mac[RAWE_MAC_BYTES];
-    bool ipv6;
-    uint8_t address[16];
-    unsigned prefix_bits;
+    struct rawe_subnet subnet;
 };
 
 /** Kinds that never lead to another host by themselves, and an explanation for the user. */
@@ -114,18 +112,18 @@ static bool parse_mac(uint8_t mac[RAWE_MAC_BYTES], const char *text)
 }
 
 /** Parse an address, optionally followed by '/' and the number of significant bits. */
-static bool parse_subnet(struct entry *entry, const char *text)
+static bool parse_subnet(struct rawe_subnet *subnet, const char *text)
 {
     char address[ENTRY_BYTES];
     const char *slash = strchr(text, '/');
 
     snprintf(address, sizeof address, "%.*s", (int)strcspn(text, "/"), text);
-    if (inet_pton(AF_INET, address, entry->address) == 1) {
-        entry->ipv6 = false;
-        entry->prefix_bits = 32;
-    } else if (inet_pton(AF_INET6, address, entry->address) == 1) {
-        entry->ipv6 = true;
-        entry->prefix_bits = 128;
+    if (inet_pton(AF_INET, address, subnet->address) == 1) {
+        subnet->ipv6 = false;
+        subnet->prefix_bits = 32;
+    } else if (inet_pton(AF_INET6, address, subnet->address) == 1) {
+        subnet->ipv6 = true;
+        subnet->prefix_bits = 128;
     } else {
         return false;
     }
@@ -136,10 +134,10 @@ static bool parse_subnet(struct entry *entry, const char *text)
             return false;
         }
         const unsigned long bits = strtoul(slash + 1, &end, 10);
-        if (*end != '\0' || bits > entry->prefix_bits) {
+        if (*end != '\0' || bits > subnet->prefix_bits) {
             return false;
         }
-        entry->prefix_bits = (unsigned)bits;
+        subnet->prefix_bits = (unsigned)bits;
     }
     return true;
 }
@@ -154,7 +152,7 @@ static struct entry parse_entry(const char *text, size_t len_bytes)
     memcpy(entry.text, text, len_bytes);
     if (parse_mac(entry.mac, entry.text)) {
         entry.form = ENTRY_MAC;
-    } else if (parse_subnet(&entry, entry.text)) {
+    } else if (parse_subnet(&entry.subnet, entry.text)) {
         entry.form = ENTRY_SUBNET;
     } else if (strcspn(entry.text, "*/") == len_bytes) {
         entry.form = ENTRY_NAME;
@@ -165,7 +163,7 @@ static struct entry parse_entry(const char *text, size_t len_bytes)
     return entry;
 }
 
-static bool subnet_contains(const struct entry *subnet,
+static bool subnet_contains(const struct rawe_subnet *subnet,
                             const struct rawe_interface_address *address)
 {
     const unsigned whole_bytes = subnet->prefix_bits / 8;
@@ -190,7 +188,7 @@ static bool entry_matches(const struct entry *entry, const struct rawe_interface
     case ENTRY_SUBNET:
         for (unsigned i = 0; i < address_count; i++) {
             if (addresses[i].interface_index == interface->index &&
-                subnet_contains(entry, &addresses[i])) {
+                subnet_contains(&entry->subnet, &addresses[i])) {
                 return true;
             }
         }
@@ -204,11 +202,21 @@ static bool entry_matches(const struct entry *entry, const struct rawe_interface
 /** Return true if an include entry that matches the interface also chooses it. */
 static bool entry_chooses(const struct entry *entry, const struct rawe_interface *interface)
 {
-    const bool usable = interface->up && interface->ethernet && !interface->enslaved;
+    const bool usable = interface->up && !interface->enslaved;
 
     return entry->form == ENTRY_NAME || (entry->form == ENTRY_MAC && !interface->enslaved) ||
            (entry->form == ENTRY_SUBNET && usable) ||
-           (entry->form == ENTRY_PREFIX && usable && !interface->loopback);
+           (entry->form == ENTRY_PREFIX && usable && interface->ethernet && !interface->loopback);
+}
+
+/** Let an include entry choose an interface. */
+static void choose(struct rawe_interface *interface, const struct entry *entry)
+{
+    interface->chosen = true;
+    if (entry->form == ENTRY_SUBNET && !interface->has_subnet) {
+        interface->has_subnet = true;
+        interface->subnet = entry->subnet;
+    }
 }
 
 /** Characters ignored at the beginning of an entry. */
@@ -247,6 +255,7 @@ unsigned rawe_interface_select_from(struct rawe_interface *interfaces, unsigned 
     for (unsigned i = 0; i < count; i++) {
         struct rawe_interface *interface = &interfaces[i];
         interface->chosen = by_default && interface->up && interface->excluded_why == NULL;
+        interface->has_subnet = false;
     }
     for (unsigned pass = 0; pass < 2; pass++) {
         const char *list = passes[pass].list;
@@ -262,8 +271,10 @@ unsigned rawe_interface_select_from(struct rawe_interface *interfaces, unsigned 
                     continue;
                 }
                 known = true;
-                if (!passes[pass].choose || entry_chooses(&entry, &interfaces[i])) {
-                    interfaces[i].chosen = passes[pass].choose;
+                if (!passes[pass].choose) {
+                    interfaces[i].chosen = false;
+                } else if (entry_chooses(&entry, &interfaces[i])) {
+                    choose(&interfaces[i], &entry);
                 }
             }
             if (!known && unknown_bytes > 0 && unknown[0] == '\0') {
@@ -308,19 +319,29 @@ static bool is_usable_ipv6(const struct rawe_interface_address *address)
     return routed && !address->passing;
 }
 
-bool rawe_interface_ip_from(const struct rawe_interface_address *all, unsigned count, int index,
+/** Return true if this address of the interface is preferred to another one. */
+static bool is_preferred(const struct rawe_interface *interface,
+                         const struct rawe_interface_address *one,
+                         const struct rawe_interface_address *other)
+{
+    if (interface->has_subnet &&
+        subnet_contains(&interface->subnet, one) != subnet_contains(&interface->subnet, other)) {
+        return subnet_contains(&interface->subnet, one);
+    }
+    /* The kernel's order of IPv6 addresses depends on when they were set. */
+    return other->ipv6 && (!one->ipv6 || memcmp(one->bytes, other->bytes, sizeof one->bytes) < 0);
+}
+
+bool rawe_interface_ip_from(const struct rawe_interface_address *all, unsigned count,
+                            const struct rawe_interface *interface,
                             struct rawe_interface_address *address)
 {
     const struct rawe_interface_address *best = NULL;
 
     for (unsigned i = 0; i < count; i++) {
         const struct rawe_interface_address *one = &all[i];
-        if (one->interface_index != index || (one->ipv6 && !is_usable_ipv6(one))) {
-            continue;
-        }
-        /* The kernel's order of IPv6 addresses depends on when they were set. */
-        if (best == NULL || (best->ipv6 && (!one->ipv6 || memcmp(one->bytes, best->bytes,
-                                                                 sizeof one->bytes) < 0))) {
+        if (one->interface_index == interface->index && (!one->ipv6 || is_usable_ipv6(one)) &&
+            (best == NULL || is_preferred(interface, one, best))) {
             best = one;
         }
     }

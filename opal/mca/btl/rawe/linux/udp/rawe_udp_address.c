@@ -181,7 +181,7 @@ bool rawe_udp_use(struct rawe_interface *interface)
 {
     struct rawe_interface_address found = {.bytes = {127, 0, 0, 1}};
 
-    if (!interface->loopback && !rawe_interface_ip(interface->index, &found)) {
+    if (!interface->loopback && !rawe_interface_ip(interface, &found)) {
         return false;
     }
     if (!found.ipv6) {
