@@ -626,8 +626,8 @@ static void keep_packet(void *context, const uint8_t *source_mac, const uint8_t 
 static const struct rawe_port_receiver batch_receiver = {
     .frame = keep, .place = give_place, .packet = keep_packet};
 
-/** Send `data_bytes` as one batch whose data is in two pieces. */
-static void send_batch(uint8_t *data, uint32_t data_bytes, uint16_t segment_bytes)
+/** Send `data_bytes` as one batch whose data is in two pieces. Returns false if it was refused. */
+static bool send_batch(uint8_t *data, uint32_t data_bytes, uint16_t segment_bytes)
 {
     const uint32_t frames = (data_bytes + segment_bytes - 1) / segment_bytes;
     const struct rawe_batch sent = {
@@ -650,7 +650,7 @@ static void send_batch(uint8_t *data, uint32_t data_bytes, uint16_t segment_byte
 
     rawe_eth_header_encode(head, peer.config.address, us.config.address, RAWE_ETHERTYPE_DEFAULT);
     rawe_batch_encode(head + RAWE_ETH_HEADER_BYTES, &sent);
-    assert_true(us.bulk->kind->transmit_batch(us.bulk, &packet, frames > 1 ? segment_bytes : 0));
+    return us.bulk->kind->transmit_batch(us.bulk, &packet, frames > 1 ? segment_bytes : 0);
 }
 
 TEST_BOTH(batch__arrives_as_one_packet)
@@ -676,7 +676,7 @@ TEST_BOTH(batch__arrives_as_one_packet)
         unit_case(cases[i / 2].name);
         memset(&batch, 0, sizeof(batch));
         batch.takes_place = i % 2 != 0;
-        send_batch(data, cases[i / 2].data_bytes, cases[i / 2].segment_bytes);
+        assert_true(send_batch(data, cases[i / 2].data_bytes, cases[i / 2].segment_bytes));
         while (rawe_port_pending(peer.link)) {
             (void)rawe_port_receive(peer.link, 100, &batch_receiver, &inbox);
         }
@@ -688,6 +688,38 @@ TEST_BOTH(batch__arrives_as_one_packet)
     assert_int_equal(inbox.count, 0);
 }
 
+/** Return how many packets arrive for a batch of three frames. */
+static unsigned packets_of_batch(void)
+{
+    static uint8_t data[3000];
+
+    memset(&batch, 0, sizeof(batch));
+    assert_true(send_batch(data, sizeof(data), 1000));
+    while (rawe_port_pending(peer.link)) {
+        (void)rawe_port_receive(peer.link, 100, &batch_receiver, &inbox);
+    }
+    assert_int_equal(batch.data_bytes, sizeof(data));
+    return batch.packets;
+}
+
+/** The kernel may refuse to cut datagrams for a while only, so it is asked again. */
+TEST(batch__a_refusal_to_cut_is_not_final)
+{
+    static uint8_t data[3000];
+    int refuses = 1;
+
+    assert_int_equal(packets_of_batch(), 1);
+    /* It cuts no datagrams without a checksum. */
+    setsockopt(us.link->fd, SOL_SOCKET, SO_NO_CHECK, &refuses, sizeof(refuses));
+    assert_false(send_batch(data, sizeof(data), 1000));
+    assert_int_equal(packets_of_batch(), 3);
+    refuses = 0;
+    setsockopt(us.link->fd, SOL_SOCKET, SO_NO_CHECK, &refuses, sizeof(refuses));
+    assert_int_equal(packets_of_batch(), 3);
+    ((struct rawe_udp *)us.link)->uncut_until_ns = rawe_port_clock_ns(); /* later */
+    assert_int_equal(packets_of_batch(), 1);
+}
+
 /** Batches and frames in a row stay apart, even if the kernel merged their datagrams. */
 TEST_BOTH(batch__others_do_not_become_part_of_it)
 {
@@ -696,8 +728,8 @@ TEST_BOTH(batch__others_do_not_become_part_of_it)
 
     memset(&batch, 0, sizeof(batch));
     for (unsigned i = 0; i < rounds; i++) {
-        send_batch(data, 3000, 1000);
-        send_batch(data, 3000, 1000);
+        assert_true(send_batch(data, 3000, 1000));
+        assert_true(send_batch(data, 3000, 1000));
         send_several(2, 1000 + RAWE_BATCH_HEADER_BYTES - RAWE_HEADER_BYTES, 4);
     }
     while (rawe_port_pending(peer.link)) {

@@ -157,7 +157,6 @@ static int udp_open(struct rawe_port **out, const struct rawe_port_config *confi
     const unsigned frames = widen_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RECEIVE_BUFFER_BYTES) / 2 /
                             (config->mtu_bytes * 3 / 2 + 1024);
     udp->config = *config;
-    udp->cuts = true;
     udp->port = (struct rawe_port){
         .word = &udp->waits,
         .mask = UINT32_MAX,
@@ -467,7 +466,8 @@ static unsigned udp_transmit(void *context, const struct rawe_frame *frames, uns
     unsigned taken = 0;
 
     while (taken < count) {
-        const unsigned segments = udp->cuts ? segment_count(frames + taken, count - taken) : 1;
+        const unsigned segments =
+            rawe_udp_cuts(udp) ? segment_count(frames + taken, count - taken) : 1;
         const enum rawe_udp_sent sent = send_segments(udp, frames + taken, segments, 0);
         if (sent == RAWE_UDP_FULL) {
             break;

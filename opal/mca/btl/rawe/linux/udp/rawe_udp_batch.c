@@ -135,7 +135,7 @@ static bool udp_transmit_batch(void *context, const struct rawe_frame *packet,
     const uint32_t data_bytes = packet->len_bytes - RAWE_ETH_HEADER_BYTES - RAWE_BATCH_HEADER_BYTES;
     const uint32_t each_bytes = segment_bytes != 0 ? segment_bytes : data_bytes;
     const uint16_t cut_bytes = (uint16_t)(RAWE_BATCH_HEADER_BYTES + each_bytes);
-    const unsigned most = udp->cuts ? rawe_udp_segments_max(cut_bytes) : 1;
+    const unsigned most = rawe_udp_cuts(udp) ? rawe_udp_segments_max(cut_bytes) : 1;
     struct outgoing out;
     uint32_t at_bytes = 0;
 

@@ -14,6 +14,13 @@
 #define UDP_SEGMENT 103
 #endif
 
+/**
+ * How long datagrams are sent uncut after the kernel refused to cut one. It always refuses before
+ * Linux 4.18, and before 6.11 if the device does not sum; for a while if the MTU has become smaller
+ * (EINVAL in older kernels); for some receivers with IPsec.
+ */
+#define UNCUT_NS 1000000000u
+
 unsigned rawe_udp_segments_max(size_t segment_bytes)
 {
     return segment_bytes > RAWE_UDP_DATAGRAM_BYTES_MAX / RAWE_UDP_SEGMENTS_MAX
@@ -63,7 +70,7 @@ enum rawe_udp_sent rawe_udp_send(struct rawe_udp *udp, int fd, union rawe_udp_ad
         return RAWE_UDP_FULL;
     }
     if (segment_bytes != 0 && (code == EINVAL || code == EIO)) {
-        udp->cuts = false; /* before Linux 4.18; or the device does not sum (before 6.11) */
+        udp->uncut_until_ns = rawe_port_clock_ns() + UNCUT_NS;
         return RAWE_UDP_UNCUT;
     }
     count(code == 0 ? &udp->counters.frames_sent : &udp->counters.send_errors, frames);

@@ -39,9 +39,9 @@ struct rawe_udp_received {
 };
 
 struct rawe_udp {
-    struct rawe_port port; /**< first */
-    uint32_t waits;        /**< a datagram is waiting in `current` */
-    bool cuts;             /**< the kernel cuts datagrams; written by rawe_udp_send */
+    struct rawe_port port;   /**< first */
+    uint32_t waits;          /**< a datagram is waiting in `current` */
+    uint64_t uncut_until_ns; /**< the kernel refused to cut datagrams; 0: it cuts */
     struct rawe_port_config config;
     struct rawe_port_counters counters;
     uint64_t refused; /**< datagrams dropped because too many addresses are known */
@@ -55,13 +55,23 @@ static inline uint16_t rawe_udp_port_of(const uint8_t *field)
     return (uint16_t)(field[0] << 8 | field[1]);
 }
 
+/** Return true unless the kernel has lately refused to cut datagrams. */
+static inline bool rawe_udp_cuts(struct rawe_udp *udp)
+{
+    if (__builtin_expect(udp->uncut_until_ns != 0, 0) &&
+        rawe_port_clock_ns() >= udp->uncut_until_ns) {
+        udp->uncut_until_ns = 0;
+    }
+    return udp->uncut_until_ns == 0;
+}
+
 /** Return how many datagrams of this length one system call can send. */
 unsigned rawe_udp_segments_max(size_t segment_bytes);
 
 enum rawe_udp_sent {
     RAWE_UDP_TAKEN, /**< sent, or lost by an error that sending again would not mend */
     RAWE_UDP_FULL,  /**< no room in the kernel */
-    RAWE_UDP_UNCUT, /**< the kernel cannot cut datagrams, so from now on `cuts` is false */
+    RAWE_UDP_UNCUT, /**< the kernel refuses to cut datagrams: see rawe_udp_cuts */
 };
 
 /**
