@@ -320,7 +320,7 @@ struct sim_node {
     unsigned nic_count;
     struct sim_host *host;
     struct sim_random random; /**< poll times, identities */
-    struct sim_random pause, trouble, accesses, memory, steps;
+    struct sim_random pause, trouble, accesses, memory, steps, nesting_random;
     struct sim_window *window; /**< for one-sided accesses; NULL: none in this run */
 
     struct rawe_handle_table handles;
@@ -342,6 +342,8 @@ struct sim_node {
     uint32_t thread_backoff;  /**< factor on the progress thread's planned interval */
     bool thread_mode;         /**< the progress thread has taken over in this life */
     bool in_thread;           /**< the progress thread is running now */
+    bool progressing;         /**< the program is making progress now... */
+    unsigned nesting;         /**< ... also in this many callbacks */
     uint64_t cut_until_ns;    /**< until then, no frame reaches or leaves it */
     bool
         isolated; /**< it was silent for longer than the peer timeout: peers may have given it up */
@@ -367,6 +369,8 @@ struct sim_node {
 void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index);
 void sim_node_free(struct sim_node *node);
 void sim_node_progress(struct sim *sim, struct sim_node *node);
+/** Called in each callback: as planned, it makes progress, as callbacks of osc/pt2pt do. */
+void sim_node_nest(struct sim *sim, struct sim_node *node);
 /** Let the progress thread check for work while the program is computing. */
 void sim_node_thread(struct sim *sim, struct sim_node *node, uint32_t life);
 void sim_node_wake(struct sim_node *node, uint64_t at_ns);

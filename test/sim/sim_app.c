@@ -258,6 +258,7 @@ void sim_app_delivered(struct sim *sim, struct sim_channel *channel, struct sim_
         /* A callback may close a connection other than its own. */
         close_one(sim, node, channel);
     }
+    sim_node_nest(sim, node);
 }
 
 void sim_app_completed(struct sim *sim, struct sim_message *message, enum rawe_status status)

@@ -281,6 +281,14 @@ static void note_arrival(struct sim_nic *nic, const struct sim_packet *packet)
                          sim_node_clock_at(nic->node, packet->arrived_ns) + packet->step_ns);
 }
 
+/** Deliver what callbacks deferred before taking the next frame, like the component. */
+static void deliver_deferred(struct rawe_engine *engine)
+{
+    if (rawe_engine_has_deferred(engine) && !engine->deferral->active) {
+        rawe_engine_deliver_deferred(engine);
+    }
+}
+
 /** Pass the frame in a buffer of exactly its length, so that sanitizers detect overruns. */
 static void receive_frame(struct sim_nic *nic, const struct sim_packet *packet)
 {
@@ -306,6 +314,7 @@ void sim_nic_receive(struct sim_nic *nic, unsigned budget)
         note_arrival(nic, packet);
         receive_frame(nic, packet);
         sim_packet_give(sim, packet);
+        deliver_deferred(&nic->engine);
     }
     /*
      * Empty the bulk queue after the ring but before sending answers: a PROBE in the ring may ask
@@ -317,6 +326,7 @@ void sim_nic_receive(struct sim_nic *nic, unsigned budget)
             (void)net_receive(&nic->engine, packet->bytes, packet->len_bytes, sim_nic_time(nic));
         }
         sim_packet_give(sim, packet);
+        deliver_deferred(&nic->engine);
     }
     (void)sim_memory_scarce(scarce);
 }

@@ -66,6 +66,7 @@ void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index)
     node->trouble = sim_random_stream(seed, 1004 + 8ull * index);
     node->memory = sim_random_stream(seed, 1007 + 8ull * index);
     node->steps = sim_random_stream(seed, 70000 + (uint64_t)index);
+    node->nesting_random = sim_random_stream(seed, 80000 + (uint64_t)index);
     node->host = &sim->hosts[index / sim->plan.processes];
     node->nic_count = choose_nics(sim, index);
     for (unsigned i = 0; i < node->nic_count; i++) {
@@ -337,14 +338,46 @@ static void progress(struct sim *sim, struct sim_nic *nic)
     sim_nic_service(nic);
 }
 
+/** Callbacks in callbacks that still make progress. */
+#define NESTING_MOST 2u
+
+void sim_node_nest(struct sim *sim, struct sim_node *node)
+{
+    if (sim->plan.nest_every == 0 || node->in_thread || node->deferral.active ||
+        node->nesting == NESTING_MOST || node->ending || sim->finishing || !node->alive ||
+        node->muted || sim_random_below(&node->nesting_random, sim->plan.nest_every) != 0) {
+        return;
+    }
+    node->nesting++;
+    for (unsigned i = 0; i < node->nic_count; i++) {
+        struct sim_nic *nic = &node->nics[i];
+        struct rawe_engine *engine = &nic->engine;
+        if (!node->progressing) { /* a callback inside a call that sends */
+            node->progressing = true;
+            progress(sim, nic);
+            node->progressing = false;
+            continue;
+        }
+        engine->now_ns = sim_node_clock(node);
+        rawe_engine_defer_begin(engine);
+        sim_nic_receive(nic, sim->plan.receive_budget);
+        sim_nic_service(nic);
+        rawe_engine_defer_end(engine);
+        rawe_engine_complete_deferred(engine);
+    }
+    node->nesting--;
+}
+
 void sim_node_progress(struct sim *sim, struct sim_node *node)
 {
     node->wake_ns = UINT64_MAX;
     node->local_ns = sim->now_ns;
     (void)sim_route_check(node, true);
+    node->progressing = true;
     for (unsigned i = 0; i < node->nic_count; i++) {
         progress(sim, &node->nics[i]);
     }
+    node->progressing = false;
     bool departs = sim->departing && sim_depart_step(sim, node);
     if (!sim->departing) {
         sim_app_step(sim, node);

@@ -556,6 +556,22 @@ static void plan_shrunk(struct sim_plan *plan, uint64_t seed)
     plan->shrink_from_ns = sim_random_scaled(&random, 10 * US, plan->faults_end_ns);
 }
 
+/** One in this many runs has callbacks that make progress. */
+#define NEST_RARELY 8u
+
+/** Plan that callbacks make progress. */
+static void plan_nesting(struct sim_plan *plan, const struct sim_options *options)
+{
+    struct sim_random random = sim_random_stream(options->seed, 58);
+    unsigned every = (unsigned)sim_random_scaled(&random, 1, 64);
+
+    if (!options->faults_exact && sim_random_below(&random, NEST_RARELY) == 0 &&
+        plan->faults != 0) {
+        plan->faults |= options->faults & SIM_BIT(NEST);
+    }
+    plan->nest_every = (plan->faults & SIM_BIT(NEST)) != 0 ? every : 0;
+}
+
 /** Plan enough traffic that a lossy route is left, and used again after it has recovered. */
 static void plan_lossy_workload(struct sim_plan *plan, const struct sim_options *options)
 {
@@ -644,6 +660,7 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     plan_ports(plan, options);
     plan_steady(plan, options);
     plan_shrink(plan, options);
+    plan_nesting(plan, options);
     plan_engine(plan, &random);
     plan_network(plan, &random);
     plan_faults(plan, &random);

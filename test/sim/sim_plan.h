@@ -52,7 +52,8 @@
     X(STRAY,     "stray",     "frames reach another process of the host for a while")             \
     X(STEP,      "step",      "the clock of arrival times is set forward or back")                \
     X(STEADY,    "steady",    "programs send to one node continuously")                           \
-    X(SHRINK,    "shrink",    "the MTU of a path shrinks")
+    X(SHRINK,    "shrink",    "the MTU of a path shrinks")                                        \
+    X(NEST,      "nest",      "callbacks make progress")
 /* clang-format on */
 
 enum sim_fault {
@@ -68,7 +69,8 @@ enum sim_fault {
     (SIM_BIT(LOSS) | SIM_BIT(DUPLICATE) | SIM_BIT(REORDER) | SIM_BIT(JITTER) | SIM_BIT(PAUSE) | \
      SIM_BIT(RING) | SIM_BIT(SWITCH) | SIM_BIT(FULL) | SIM_BIT(JUMP) | SIM_BIT(COARSE) |        \
      SIM_BIT(WRAP) | SIM_BIT(UNEVEN) | SIM_BIT(FORGE) | SIM_BIT(THREAD) | SIM_BIT(PULL) |       \
-     SIM_BIT(LOSSY) | SIM_BIT(ADDRESS) | SIM_BIT(STEP) | SIM_BIT(STEADY) | SIM_BIT(SHRINK))
+     SIM_BIT(LOSSY) | SIM_BIT(ADDRESS) | SIM_BIT(STEP) | SIM_BIT(STEADY) | SIM_BIT(SHRINK) | \
+     SIM_BIT(NEST))
 /** Faults whose frames may be believed: only safety still holds. */
 #define SIM_FAULTS_LYING SIM_BIT(HOSTILE)
 
@@ -184,6 +186,7 @@ struct sim_plan {
     uint64_t
         thread_ns; /**< interval of the progress thread's checks of a computing node; 0: none */
     uint32_t deferred_most_bytes; /**< of messages, until the program returns to MPI */
+    unsigned nest_every;          /**< one in this many callbacks makes progress; 0: none */
     unsigned partitions;
     uint64_t partition_most_ns;
     unsigned deaths; /**< kills or restarts */

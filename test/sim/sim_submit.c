@@ -42,12 +42,13 @@ static void ended(struct net_message *net, enum rawe_status status, bool early)
     if (early && message->queued && !net->orphaned) {
         sim_app_completed_early(sim, node);
     }
+    sim_node_nest(sim, node);
 }
 
 void sim_submit_init(struct sim *sim)
 {
     sim->ledger.lying = sim->plan.lying;
-    sim->ledger.absent = sim->plan.thread_ns != 0;
+    sim->ledger.absent = sim->plan.thread_ns != 0 || sim->plan.nest_every != 0;
     sim->ledger.ended = ended;
 }
 
