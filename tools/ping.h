@@ -52,8 +52,8 @@ struct ping_options {
 struct ping_socket {
     struct rawe_port *udp;  /**< NULL: raw frames */
     struct rawe_port *link; /**< UDP: where a listener sends answers; otherwise NULL */
-    uint8_t *received;     /**< UDP: the last received frame */
-    size_t received_bytes; /**< 0: none */
+    uint8_t *received;      /**< UDP: the last received frame */
+    size_t received_bytes;  /**< 0: none */
     struct rawe_ring ring;
     struct tpacket2_hdr *held; /**< slot of the last received frame */
     int fd;

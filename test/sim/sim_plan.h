@@ -69,7 +69,7 @@ enum sim_fault {
     (SIM_BIT(LOSS) | SIM_BIT(DUPLICATE) | SIM_BIT(REORDER) | SIM_BIT(JITTER) | SIM_BIT(PAUSE) | \
      SIM_BIT(RING) | SIM_BIT(SWITCH) | SIM_BIT(FULL) | SIM_BIT(JUMP) | SIM_BIT(COARSE) |        \
      SIM_BIT(WRAP) | SIM_BIT(UNEVEN) | SIM_BIT(FORGE) | SIM_BIT(THREAD) | SIM_BIT(PULL) |       \
-     SIM_BIT(LOSSY) | SIM_BIT(ADDRESS) | SIM_BIT(STEP) | SIM_BIT(STEADY) | SIM_BIT(SHRINK) | \
+     SIM_BIT(LOSSY) | SIM_BIT(ADDRESS) | SIM_BIT(STEP) | SIM_BIT(STEADY) | SIM_BIT(SHRINK) |    \
      SIM_BIT(NEST))
 /** Faults whose frames may be believed: only safety still holds. */
 #define SIM_FAULTS_LYING SIM_BIT(HOSTILE)

@@ -220,7 +220,7 @@ TEST(rawe_engine_receive__wrong_version_type_and_flags)
         frame->bytes[RAWE_ETH_HEADER_BYTES] = (uint8_t)first;
         unit_hand_over(&net, frame);
         assert_one_drop(first >> 4 != RAWE_FRAME_VERSION ? &counters(1)->dropped_version
-                                                        : &counters(1)->dropped_type);
+                                                         : &counters(1)->dropped_type);
     }
     for (unsigned flags = RAWE_FLAGS_KNOWN + 1; flags < 256; flags++) {
         struct net_frame *frame = good_frame();
