@@ -27,6 +27,7 @@ static struct memory_port {
     uint32_t waiting;
     unsigned first;
     uint8_t frames[FRAMES][FRAME_BYTES];
+    unsigned full;           /**< transmissions that are refused */
     unsigned sent;           /**< atomic */
     struct rawe_header last; /**< header of the last frame sent */
     uint8_t last_to[RAWE_MAC_BYTES], last_from[RAWE_MAC_BYTES];
@@ -48,7 +49,7 @@ static const uint8_t peer_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 2};
 static int memory_open(struct rawe_port **port, const struct rawe_port_config *config,
                        struct rawe_port_error *error)
 {
-    memory.waiting = memory.first = memory.sent = 0;
+    memory.waiting = memory.first = memory.sent = memory.full = 0;
     memory.port = (struct rawe_port){
         .word = &memory.waiting,
         .mask = UINT32_MAX,
@@ -90,6 +91,10 @@ static unsigned memory_transmit(void *port, const struct rawe_frame *frames, uns
     const uint8_t *bytes = frames[0].pieces[0].base;
 
     assert_int_equal(count, 1);
+    if (memory.full != 0) {
+        memory.full--;
+        return 0;
+    }
     memcpy(memory.last_to, bytes, RAWE_MAC_BYTES);
     assert_int_equal(rawe_header_decode(&memory.last, bytes + RAWE_ETH_HEADER_BYTES,
                                         frames[0].len_bytes - RAWE_ETH_HEADER_BYTES),
@@ -210,6 +215,20 @@ TEST(rawe_responder__answers_a_ping_to_its_sender)
     assert_int_equal(memory.last.key, PEER_KEY);
     assert_int_equal(memory.last.port, PEER_PORT);
     assert_memory_equal(memory.last_to, peer_mac, RAWE_MAC_BYTES);
+}
+
+/** Over UDP answers share a send buffer with data, which may be full for a while. */
+TEST(rawe_responder__answers_once_there_is_room)
+{
+    pthread_mutex_lock(&memory.lock);
+    memory.full = 3;
+    append(peer_mac, RAWE_FRAME_PING, 2);
+    pthread_mutex_unlock(&memory.lock);
+    await_handled(2);
+    assert_int_equal(memory.full, 0);
+    assert_int_equal(memory.sent, 2);
+    assert_int_equal(counters().pings_answered, 2);
+    assert_int_equal(counters().pings_unanswered, 0);
 }
 
 /** Over UDP an answer goes to the port that asked, and no address may be translated. */

@@ -57,6 +57,7 @@ struct rawe_responder {
     struct rawe_validation *searches; /**< their steps run in the thread */
     pthread_cond_t search_over;
     struct rawe_service_source source;
+    bool full;  /**< the thread's: the kernel had no room for the last answer */
     bool asked; /**< the thread's: a PROBE has arrived since the last call of its duty */
     struct waiting_ping pings[PINGS_WAITING]; /**< the thread's: a ring, in order of arrival */
     uint32_t pings_first, pings_waiting;
@@ -144,8 +145,8 @@ void rawe_responder_ping(struct rawe_responder *responder, struct rawe_watch *wa
     send_ping(responder, watch, RAWE_PING_BYTES);
 }
 
-/** Return a PING to its sender, with the same length. */
-static void answer_ping(struct rawe_responder *responder, const struct waiting_ping *ping)
+/** Return a PING to its sender, with the same length. Returns false if the kernel has no room. */
+static bool answer_ping(struct rawe_responder *responder, const struct waiting_ping *ping)
 {
     const struct rawe_responder_duty *duty = &responder->duty;
     const bool serviced = duty->serviced != NULL && duty->serviced(duty->context);
@@ -159,17 +160,26 @@ static void answer_ping(struct rawe_responder *responder, const struct waiting_p
         .payload_bytes = ping->payload_bytes,
     };
 
-    count_shared(transmit_ping(responder, ping->sender, &header, &ping->ping)
-                     ? &responder->counters.pings_answered
-                     : &responder->counters.pings_unanswered);
+    if (!transmit_ping(responder, ping->sender, &header, &ping->ping)) {
+        return false;
+    }
+    count_shared(&responder->counters.pings_answered);
+    return true;
 }
 
-/** Answer waiting PINGs, up to the limit. */
+/** Answer waiting PINGs, up to the limit, and as long as the kernel has room. */
 static void answer_pings(struct rawe_responder *responder)
 {
-    for (; responder->answers > 0 && responder->pings_waiting > 0; responder->answers--) {
-        answer_ping(responder, &responder->pings[responder->pings_first++ % PINGS_WAITING]);
-        responder->pings_waiting--;
+    responder->full = false;
+    while (responder->answers > 0 && responder->pings_waiting > 0 && !responder->full) {
+        const uint32_t first = responder->pings_first % PINGS_WAITING;
+        if (answer_ping(responder, &responder->pings[first])) {
+            responder->pings_first++;
+            responder->pings_waiting--;
+            responder->answers--;
+        } else {
+            responder->full = true; /* over UDP the program's data fills the same buffer */
+        }
     }
 }
 
@@ -449,7 +459,7 @@ static uint64_t fill_bucket(uint64_t tokens, uint64_t gained)
     return tokens + gained < FRAMES_BUCKET ? tokens + gained : FRAMES_BUCKET;
 }
 
-/** Handle received frames. Returns false if more PINGs are waiting than may be answered. */
+/** Handle received frames. Returns false if PINGs are waiting that could not be answered yet. */
 static bool drain_port(struct rawe_responder *responder)
 {
     static const struct rawe_port_receiver receiver = {.frame = handle_frame,
@@ -489,7 +499,7 @@ static int serve_responder(struct rawe_service_source *source, short events)
     }
     if (!drain_port(responder)) {
         count_shared(&responder->counters.pauses);
-        pause_ms = PAUSE_MS;
+        pause_ms = responder->full ? POLL_MS : PAUSE_MS;
     } else if (responder->reads == 0) {
         pause_ms = POLL_MS;
     }
