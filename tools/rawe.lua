@@ -14,7 +14,7 @@ local GROUP_HEADER_BYTES = 24
 local CHECKSUM_BYTES = 4
 local FRAGMENT_ALIGN = 4
 local BATCH_HEADER_BYTES = 60
-local VERSION = 0 -- the low four bits of wire version 16
+local VERSION = 1 -- the low four bits of wire version 17
 local EXPERIMENT = 0xFE285257 -- TCP option that marks rawe's batches
 local IPPROTO_TCP = 6
 -- IPv4 addresses of batches.

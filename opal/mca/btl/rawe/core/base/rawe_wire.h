@@ -15,8 +15,11 @@
 #include <stdint.h>
 #include <string.h>
 
-/** Wire version, as published in the modex: processes refuse peers that have another one. */
-#define RAWE_WIRE_VERSION 16u
+/**
+ * Wire version, as published in the modex: processes refuse peers that have another one. After 15
+ * came 17, because the low bits of 16 are 0, as in much that is no frame.
+ */
+#define RAWE_WIRE_VERSION 17u
 
 /** Its low four bits, in each frame; other frames are dropped (by the kernel filter, then here). */
 #define RAWE_FRAME_VERSION (RAWE_WIRE_VERSION & 0xFu)
