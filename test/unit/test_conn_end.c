@@ -240,6 +240,16 @@ static uint32_t shares(void)
     return engine(0)->pull.credit.open[unit_lane];
 }
 
+static unsigned replies_without_credit;
+
+static bool note_replies(struct unit_net *unused, const struct net_frame *frame)
+{
+    replies_without_credit += frame->header.type == RAWE_FRAME_CONNECT &&
+                              (frame->header.flags & RAWE_FLAG_REPLY) != 0 &&
+                              frame->header.credit == 0;
+    return true;
+}
+
 /** A process that outlives many peers has as much credit for new ones. */
 TEST(rawe_conn_receive_close__its_credit_is_free_until_it_connects_again)
 {
@@ -256,8 +266,11 @@ TEST(rawe_conn_receive_close__its_credit_is_free_until_it_connects_again)
     unit_settle(&net);
     assert_int_equal(shares(), 0);
     unit_restart(&net, 1);
+    replies_without_credit = 0;
+    net.filter = note_replies;
     rawe_conn_connect(unit_open(&net, 1, unit_lane), net.now_ns);
     unit_settle(&net);
+    assert_int_equal(replies_without_credit, 0);
     assert_int_equal(shares(), 1);
     assert_works_both_ways();
 }

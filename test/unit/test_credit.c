@@ -135,6 +135,9 @@ TEST(rawe_credit_advance__the_number_of_an_epoch_wraps)
         rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[0]);
         assert_true(rawe_credit_is_active(&credit, &members[0]));
         assert_int_equal(credit.senders_now[RAWE_LANE_EXPRESS], 1);
+        const uint32_t joined = credit.joined[RAWE_LANE_EXPRESS];
+        rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[i]); /* a new one */
+        assert_int_equal(credit.joined[RAWE_LANE_EXPRESS], joined + 1);
         assert_true(rawe_credit_advance(&credit, 1 + i * 10 * MS));
     }
 }

@@ -6,6 +6,9 @@
 /** Largest credit of an idle peer: the initial window of its congestion control. */
 #define IDLE_CREDIT_MAX 64u
 
+/** A new member's 0 is neither this epoch nor the previous one. */
+#define EPOCH_FIRST 2u
+
 static uint32_t at_most(uint32_t frames, uint32_t most)
 {
     return frames < most ? frames : most;
@@ -74,7 +77,7 @@ void rawe_credit_init(struct rawe_credit *credit, uint32_t ring_frames, uint32_t
     memset(credit, 0, sizeof(*credit));
     credit->window_frames = window_frames;
     credit->ring_frames = ring_frames;
-    credit->epoch = 2; /* a new member's 0 is neither this epoch nor the previous one */
+    credit->epoch = EPOCH_FIRST;
     credit->epoch_start_ns = now_ns;
     divide_credit(credit);
 }
@@ -168,6 +171,6 @@ void rawe_credit_begin_epoch(struct rawe_credit *credit, uint64_t now_ns)
         credit->senders_now[lane] = credit->joined[lane] = 0;
     }
     credit->epoch_start_ns = now_ns;
-    credit->epoch += 1 + (credit->epoch == UINT32_MAX); /* 0 means never */
+    credit->epoch = credit->epoch != UINT32_MAX ? credit->epoch + 1 : EPOCH_FIRST;
     divide_credit(credit);
 }

@@ -22,7 +22,7 @@ struct rawe_credit_share {
 
 /** The first fields are used for every message. */
 struct rawe_credit {
-    uint32_t epoch;   /**< number of the current epoch, never 0 */
+    uint32_t epoch;   /**< number of the current epoch, at least 2 */
     uint32_t version; /**< number of the current division of credit */
     uint64_t epoch_start_ns;
     struct rawe_credit_share share[RAWE_LANES];
