@@ -173,8 +173,10 @@ TEST(mca_btl_rawe_accept__learns_what_the_path_carries)
     assert_int_equal(opened, 1);
     assert_int_equal(opened_mtu_bytes, 1472);
     assert_int_equal(heard_mtu_bytes, 1472);
-    connect_from_unknown((1400 - RAWE_FRAME_OVERHEAD_BYTES) & ~7u);
-    assert_in_range(opened_mtu_bytes, 1400 - 7, 1400 + 7);
+    for (uint32_t mtu_bytes = 1392; mtu_bytes <= 1408; mtu_bytes++) {
+        connect_from_unknown((mtu_bytes - RAWE_FRAME_OVERHEAD_BYTES) & ~7u);
+        assert_in_range(opened_mtu_bytes, mtu_bytes - 7, mtu_bytes);
+    }
 }
 
 static const uint8_t second_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 2};

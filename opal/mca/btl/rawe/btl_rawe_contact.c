@@ -98,9 +98,9 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
             }
             if (NULL != proc) {
                 uint32_t mtu_bytes = MIN(address->mtu_bytes, module->address.mtu_bytes);
-                /* The caller has measured what its path carries, and rounded it to 8 bytes. */
-                uint32_t theirs = (from->payload_max_bytes | 7) + RAWE_FRAME_OVERHEAD_BYTES;
-                mtu_bytes = MIN(mtu_bytes, theirs);
+                /* The caller has measured what its path carries, and rounded that down. */
+                uint32_t theirs = from->payload_max_bytes + RAWE_FRAME_OVERHEAD_BYTES;
+                mtu_bytes = theirs + 8 <= mtu_bytes ? theirs : mtu_bytes;
                 endpoint = mca_btl_rawe_endpoint_get(module, proc, address, mtu_bytes);
                 if (0 == from->choice) { /* the CONNECT arrived over this path */
                     mca_btl_rawe_proc_note_heard(published.host, module->address.index,
