@@ -130,8 +130,10 @@ static void data_refused(mca_btl_rawe_module_t *module)
     if (0 != module->engine.counters.dropped_handle) {
         MCA_BTL_RAWE_HELP(put_refused, mca_btl_rawe_refusal_text(module->engine.put_refusal));
     } else {
-        MCA_BTL_RAWE_HELP(internal_error, "receiving a message",
-                          "a part fits none that is taken here, data is missing", __func__);
+        MCA_BTL_RAWE_HELP(
+            internal_error, "receiving a message",
+            "a part fits none that is taken here, or memory is exhausted: data is missing",
+            __func__);
     }
     mca_btl_rawe_end_job(&module->super, "rawe: data is missing");
 }

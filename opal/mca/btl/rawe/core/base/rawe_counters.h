@@ -58,7 +58,8 @@
     X(dropped_source,       "frames dropped: source address or UDP port is not the peer's")      \
     X(dropped_ack,          "frames dropped: acknowledge frames never sent")                     \
     X(dropped_handle,       "PUT frames refused: unknown handle, wrong key or out of bounds")    \
-    X(dropped_fragment,     "fragments refused: contradict earlier ones or the size limit")      \
+    X(dropped_fragment,     "fragments refused: contradict earlier ones or the size limit; "     \
+                            "messages lost for lack of memory")                                  \
     X(dropped_reply,        "replies dropped: they match no outstanding operation")              \
     X(batches_sent,         "batches handed to the link")                                        \
     X(validations_passed,   "peers that batches reach")                                          \
