@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -363,7 +364,7 @@ TEST_BOTH(receive__short_and_foreign_datagrams_are_dropped)
     for (size_t len_bytes = 0; len_bytes < sizeof(bytes); len_bytes++) {
         const bool complete = len_bytes >= RAWE_HEADER_BYTES;
         bytes[0] = (uint8_t)(len_bytes % 2 != 0 ? RAWE_FRAME_VERSION << 4 | RAWE_FRAME_DATA
-                                                : (RAWE_FRAME_VERSION - 1) << 4 | RAWE_FRAME_DATA);
+                                                : (RAWE_FRAME_VERSION + 1) << 4 | RAWE_FRAME_DATA);
         assert_int_equal(sendto(fd, bytes, len_bytes, 0, &to.any, sizeof(to)), len_bytes);
         inbox.count = 0;
         (void)rawe_port_receive(peer.link, 10, &receiver, &inbox);
@@ -688,6 +689,33 @@ TEST_BOTH(batch__arrives_as_one_packet)
     assert_int_equal(inbox.count, 0);
 }
 
+/** Return the index of the interface that a socket sends through; 0: any. */
+static unsigned pinned_to(const struct rawe_port *port)
+{
+    unsigned index = 0;
+    socklen_t len_bytes = sizeof(index);
+
+    assert_int_equal(getsockopt(port->fd, IPPROTO_IP, IP_UNICAST_IF, &index, &len_bytes), 0);
+    return ntohl(index);
+}
+
+TEST(open__pins_to_an_interface_if_told_to)
+{
+    const unsigned lo = if_nametoindex("lo");
+    struct host pinned = {.config = us.config};
+
+    assert_int_equal(pinned_to(us.link), 0);
+    pinned.config.pinned = true;
+    pinned.config.interface_index = (int)lo;
+    for (pinned.config.port = 61001; pinned.link == NULL && pinned.config.port < 61999;
+         pinned.config.port++) {
+        pinned.link = open_port(&pinned, RAWE_PORT_EXPRESS);
+    }
+    assert_non_null(pinned.link);
+    assert_int_equal(pinned_to(pinned.link), lo);
+    rawe_port_close(pinned.link);
+}
+
 /** Return how many packets arrive for a batch of three frames. */
 static unsigned packets_of_batch(void)
 {
@@ -712,7 +740,10 @@ TEST(batch__a_refusal_to_cut_is_not_final)
     /* It cuts no datagrams without a checksum. */
     setsockopt(us.link->fd, SOL_SOCKET, SO_NO_CHECK, &refuses, sizeof(refuses));
     assert_false(send_batch(data, sizeof(data), 1000));
+    assert_in_range(((struct rawe_udp *)us.link)->uncut_until_ns - rawe_port_clock_ns(), 1, 1e9);
     assert_int_equal(packets_of_batch(), 3);
+    send_several(3, 100, 100);
+    receive(peer.link, 3);
     refuses = 0;
     setsockopt(us.link->fd, SOL_SOCKET, SO_NO_CHECK, &refuses, sizeof(refuses));
     assert_int_equal(packets_of_batch(), 3);

@@ -177,15 +177,20 @@ def test_the_address_in_the_named_subnet_is_used(make_lab, verify):
     verify_over_udp(lab, 2, *words, verify, *EFFORT)
 
 
-def test_each_of_two_nics_in_a_subnet_is_used(make_lab, verify):
+@pytest.mark.parametrize("subnet", ["10.90.0.{}/24", "fd00:90::{}/64"])
+def test_each_of_two_nics_in_a_subnet_is_used(make_lab, verify, subnet):
     """The kernel's routes lead to the first one only."""
     lab = make_lab(hosts=2, nics=2, topology="switch")
-    subnet = lab.nic(0, 0).subnet
+    if ":" in subnet:
+        lab.use_ipv6()
     for host in (0, 1):
-        lab.at_switch("ip", "link", "set", lab.nic(host, 1).port, "master", subnet.bridge)
-        address = f"{subnet.address(100 + host)}/{subnet.prefix_bits}"
-        lab.run(host, ["ip", "address", "flush", "dev", "eth1"], check=True)
-        lab.run(host, ["ip", "address", "add", address, "dev", "eth1"], check=True)
+        lab.at_switch("ip", "link", "set", lab.nic(host, 1).port, "master", "br0")
+        for nic in (0, 1):
+            device = ["dev", f"eth{nic}"]
+            add = ["ip", "address", "add", subnet.format(1 + host + 10 * nic), *device]
+            add += ["metric", 100 + nic, *(["nodad"] if ":" in subnet else [])]
+            lab.run(host, ["ip", "address", "flush", *device, "scope", "global"], check=True)
+            lab.run(host, add, check=True)
     verify_over_udp(lab, 2, verify, *EFFORT)
     for host in (0, 1):
         files = [f"/sys/class/net/eth{nic}/statistics/tx_bytes" for nic in (0, 1)]
@@ -252,6 +257,11 @@ def test_an_interface_that_is_not_ethernet(tunnel, verify, info, kind, named, sh
     result = until_told(lambda: run_alone(tunnel, 2, *words))
     assert result.returncode != 0 and not result.timed_out
     assert "btl_rawe_kind udp" in "".join(help_messages(result)), show(result)
+
+
+def test_a_subnet_does_not_choose_what_raw_frames_cannot_use(tunnel, verify):
+    words = [*PACKET, "--mca", "btl_rawe_if_include", "10.81.0.0/16,10.9.0.0/24"]
+    assert help_messages(run_verify(tunnel, 2, *words, verify, *EFFORT)) == []
 
 
 def test_ports_stay_in_the_range(make_lab, verify):

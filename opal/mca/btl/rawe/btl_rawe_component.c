@@ -26,6 +26,7 @@
 #include "linux/packet/rawe_ring.h"
 #include "linux/sys/rawe_random.h"
 #include "linux/sys/rawe_service.h"
+#include "linux/udp/rawe_udp_address.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -207,9 +208,40 @@ static size_t ring_bytes(unsigned links)
                                  mca_btl_rawe_compat_ranks(), links);
 }
 
+/** Drop interfaces that a subnet chose for UDP if only raw frames may be sent. Returns the rest. */
+static unsigned drop_useless(struct rawe_interface *interfaces, unsigned chosen)
+{
+    unsigned left = 0;
+
+    for (unsigned i = 0; i < chosen; ++i) {
+        const struct rawe_interface one = interfaces[i];
+        interfaces[i].chosen = one.ethernet || !one.has_subnet ||
+                               0 != (RAWE_PORT_KIND_UDP & mca_btl_rawe_params_kinds());
+        if (interfaces[i].chosen) {
+            interfaces[i] = interfaces[left];
+            interfaces[left++] = one;
+        }
+    }
+    return left;
+}
+
+/** Return how many of these interfaces, except lo, UDP can use. */
+static unsigned count_for_udp(const struct rawe_interface *interfaces, unsigned chosen)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < chosen && 0 != (RAWE_PORT_KIND_UDP & mca_btl_rawe_params_kinds());
+         ++i) {
+        struct rawe_interface one = interfaces[i];
+        count += !one.loopback && one.up && rawe_udp_use(&one);
+    }
+    return count;
+}
+
 /**
  * Open modules for these interfaces except lo: all for raw frames, which are tried first. UDP also
- * uses named interfaces that are not Ethernet, such as a VPN's or IP over InfiniBand.
+ * uses interfaces that are not Ethernet, such as a VPN's or IP over InfiniBand, if they or their
+ * subnets were named.
  */
 static void open_chosen(const struct rawe_interface *interfaces, unsigned chosen)
 {
@@ -263,6 +295,7 @@ static void open_modules(void)
     const char *exclude = mca_btl_rawe_params.if_exclude;
     unsigned chosen =
         rawe_interface_select(interfaces, count, include, exclude, unknown, sizeof(unknown));
+    chosen = drop_useless(interfaces, chosen);
     if ('\0' != unknown[0]) {
         bool including = NULL != include && '\0' != *include;
         MCA_BTL_RAWE_HELP_IF_ASKED(unknown_interface, including ? "if_include" : "if_exclude",
@@ -278,7 +311,7 @@ static void open_modules(void)
         tried += !interfaces[i].loopback;
         loopback_chosen = loopback_chosen || interfaces[i].loopback;
     }
-    mca_btl_rawe_state.several_interfaces = tried > 1;
+    mca_btl_rawe_state.several_interfaces = count_for_udp(interfaces, chosen) > 1;
     open_chosen(interfaces, chosen);
     char *text = describe_interfaces(interfaces, count);
     mca_btl_rawe_compat_say("found %s", NULL == text ? "interfaces" : text);

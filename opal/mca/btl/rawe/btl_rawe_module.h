@@ -154,7 +154,7 @@ struct mca_btl_rawe_state {
     mca_btl_base_component_3_0_0_t *component; /**< ours; NULL: not open */
     mca_btl_rawe_module_t *modules[MCA_BTL_RAWE_MODULES_MAX];
     unsigned module_count;
-    bool several_interfaces;          /**< besides lo: each sends through its own */
+    bool several_interfaces;          /**< UDP uses several: each sends through its own */
     mca_btl_rawe_module_t *finalized; /**< closed modules, freed with the last one */
     mca_btl_base_module_error_cb_fn_t error_callback; /**< the PML's; NULL: not set yet */
     bool multicast_possible;                          /**< known once the modules are open */

@@ -19,11 +19,11 @@
 #ifndef IP_UNICAST_IF
 #define IP_UNICAST_IF 50
 #endif
-#ifndef IPV6_UNICAST_IF
-#define IPV6_UNICAST_IF 76
-#endif
 #ifndef UDP_GRO
 #define UDP_GRO 104
+#endif
+#ifndef SO_BINDTOIFINDEX
+#define SO_BINDTOIFINDEX 62
 #endif
 #ifndef SO_MEMINFO
 #define SO_MEMINFO 55
@@ -82,15 +82,18 @@ static void attach_filter(int fd, const struct rawe_port_config *config)
 
 /**
  * Send through the port's interface. Otherwise the kernel's first route to the receiver decides, and
- * of two interfaces in one subnet only one is used. No privilege is needed.
+ * of two interfaces in one subnet only one is used. No privilege is needed, except with IPv6 before
+ * Linux 5.7, and to follow an interface whose driver was reloaded.
  */
 static void pin_to_interface(int fd, const struct rawe_port_config *config, bool ipv6)
 {
     const uint32_t index = htonl((uint32_t)config->interface_index);
 
-    if (config->pinned) {
-        (void)setsockopt(fd, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP,
-                         ipv6 ? IPV6_UNICAST_IF : IP_UNICAST_IF, &index, sizeof index);
+    if (config->pinned && ipv6) { /* IPV6_UNICAST_IF would not prevail over a route's metric */
+        (void)setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &config->interface_index,
+                         sizeof config->interface_index);
+    } else if (config->pinned) {
+        (void)setsockopt(fd, IPPROTO_IP, IP_UNICAST_IF, &index, sizeof index);
     }
 }
 
