@@ -142,6 +142,7 @@ static bool lose_first(struct unit_net *unused, const struct net_frame *frame)
 TEST_WITH(with_bounds, rawe_conn_reset__keeps_what_was_acknowledged_or_says_so)
 {
     for (unsigned lacks_memory = 0; lacks_memory < 2; lacks_memory++) {
+        unit_tear_down();
         set_up();
         lost = 0;
         net.filter = lose_first;
