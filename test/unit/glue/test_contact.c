@@ -151,7 +151,7 @@ static opal_proc_t *find_peer(const opal_process_name_t name)
     return &peer_proc;
 }
 
-/** Receive a CONNECT over the only path to a process, which is not known yet. */
+/** Receive the first CONNECT of an unknown process, over its only path. */
 static void connect_from_unknown(uint32_t payload_max_bytes)
 {
     static struct rawe_conn conn;

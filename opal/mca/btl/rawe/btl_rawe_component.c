@@ -149,6 +149,12 @@ static bool descriptors_free(unsigned count)
     return enough;
 }
 
+/** Return true if the user has named the interfaces to use. */
+static bool names_interfaces(void)
+{
+    return NULL != mca_btl_rawe_params.if_include && '\0' != *mca_btl_rawe_params.if_include;
+}
+
 /** Open a module for raw frames or, with `udp`, for UDP. */
 static void open_module(const struct rawe_interface *interface, bool udp)
 {
@@ -178,8 +184,7 @@ static void open_module(const struct rawe_interface *interface, bool udp)
     mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(interface, udp);
     if (NULL == module) {
         /* That an interface has no IP address matters if the user named it. */
-        if (report && NULL != mca_btl_rawe_params.if_include &&
-            '\0' != *mca_btl_rawe_params.if_include) {
+        if (report && names_interfaces()) {
             mca_btl_rawe_failures_report();
         }
         return;
@@ -230,8 +235,10 @@ static unsigned count_for_udp(const struct rawe_interface *interfaces, unsigned 
 {
     unsigned count = 0;
 
-    for (unsigned i = 0; i < chosen && 0 != (RAWE_PORT_KIND_UDP & mca_btl_rawe_params_kinds());
-         ++i) {
+    if (0 == (RAWE_PORT_KIND_UDP & mca_btl_rawe_params_kinds())) {
+        return 0;
+    }
+    for (unsigned i = 0; i < chosen; ++i) {
         struct rawe_interface one = interfaces[i];
         count += !one.loopback && one.up && rawe_udp_use(&one);
     }
@@ -297,9 +304,8 @@ static void open_modules(void)
         rawe_interface_select(interfaces, count, include, exclude, unknown, sizeof(unknown));
     chosen = drop_useless(interfaces, chosen);
     if ('\0' != unknown[0]) {
-        bool including = NULL != include && '\0' != *include;
-        MCA_BTL_RAWE_HELP_IF_ASKED(unknown_interface, including ? "if_include" : "if_exclude",
-                                   unknown);
+        MCA_BTL_RAWE_HELP_IF_ASKED(unknown_interface,
+                                   names_interfaces() ? "if_include" : "if_exclude", unknown);
         free(interfaces);
         return;
     }

@@ -459,7 +459,7 @@ static uint64_t fill_bucket(uint64_t tokens, uint64_t gained)
     return tokens + gained < FRAMES_BUCKET ? tokens + gained : FRAMES_BUCKET;
 }
 
-/** Handle received frames. Returns false if PINGs are waiting that could not be answered yet. */
+/** Handle received frames. Returns false while PINGs still wait for an answer. */
 static bool drain_port(struct rawe_responder *responder)
 {
     static const struct rawe_port_receiver receiver = {.frame = handle_frame,

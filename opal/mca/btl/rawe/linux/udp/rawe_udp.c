@@ -430,8 +430,9 @@ static uint8_t frame_type(const struct rawe_frame *frame)
 }
 
 /**
- * Return the socket for a frame: the link's for a PONG. No PING was sent to that port, so a firewall
- * that only lets answers pass drops the PONG, as it would drop data after a pause.
+ * Return the socket for a frame: the link's for a PONG, although PINGs go to the responder's port. A
+ * firewall that only lets answers pass drops such a PONG, so path discovery finds no path. It would
+ * drop data after a pause.
  */
 static int socket_for(const struct rawe_udp *udp, const struct rawe_frame *frame)
 {
