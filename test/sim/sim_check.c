@@ -403,10 +403,6 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
     if (counters->migrations != 0) {
         return; /* nor do a suspended host's answers arrive on all routes at once */
     }
-    /* A frame that is received in a callback may overtake the one that caused the callback. */
-    if (sim->plan.nest_every != 0) {
-        return;
-    }
     if (sum->dropped != expected || counters->duplicates != 0 || counters->peers_lost != 0) {
         net_fail("nothing is dropped without a fault", "%llu frames dropped, %llu duplicates",
                  (unsigned long long)sum->dropped, (unsigned long long)counters->duplicates);
@@ -567,7 +563,7 @@ void sim_check_counters(struct sim *sim)
                     incidents->closed == 0 && incidents->deaths == 0 && incidents->isolated == 0 &&
                     incidents->pulled == 0 && incidents->readdressed == 0 &&
                     incidents->no_memory == 0 && sum.counters.no_buffer == 0 &&
-                    sim->plan.nest_every == 0 && !(sim->net.shrink.on && sim->plan.batches);
+                    !(sim->net.shrink.on && sim->plan.batches);
     bool at_home = sum.counters.migrations == 0;
     if (in_order && at_home && sum.counters.frames_resent > incidents->lost_sequenced) {
         net_fail("no resend without evidence", "%llu frames resent, %llu lost",

@@ -133,8 +133,7 @@ void sim_evidence_sent(struct sim_channel *channel, const struct rawe_header *he
     struct sim_sending *sending = sending_of(channel, header->sequence);
     bool again = rawe_sequence_before(header->sequence, channel->next_sequence);
     believe_early(channel);
-    if (again && !sim->plan.lying && sim->plan.nest_every == 0 &&
-        sending->order >= channel->arrived_order) {
+    if (again && !sim->plan.lying && sending->order >= channel->arrived_order) {
         net_fail("no resend without evidence",
                  "n%u sends frame %u to n%u again, and nothing that it sent later has arrived",
                  channel->node->index, header->sequence, channel->peer);

@@ -104,12 +104,21 @@ static void close_inside(struct unit_send *send)
     rawe_engine_defer_end(engine(1));
 }
 
-/** Send a frame whose acknowledgement makes node 1's callback end the connection. */
-static void send_and_end(bool plain)
+/** Receive node 0's next frame at node 1 inside a callback. The frame before is not missing. */
+static void receive_next_inside(struct unit_send *send)
 {
-    static struct unit_send sends[3];
+    rawe_engine_defer_begin(engine(1));
+    unit_receive_next(&net);
+    rawe_engine_defer_end(engine(1));
+    assert_false(rawe_recvwin_has_gap(&end(1)->rx.window));
+}
+
+/** Let two messages acknowledge a send of node 1, and call `on_done` when it completes. */
+static void acknowledge(bool plain, void (*on_done)(struct unit_send *send))
+{
+    static struct unit_send sends[4];
     memset(sends, 0, sizeof(sends));
-    sends[1].on_done = close_inside;
+    sends[1].on_done = on_done;
     batch_connect(10);
     batch_put(VALIDATING_BYTES, 1);
     unit_fill(batch_data, sizeof(batch_data), 4);
@@ -122,24 +131,38 @@ static void send_and_end(bool plain)
         end(0)->path.batch = RAWE_BATCH_INVALID;
     }
     unit_send_message(end(0), &sends[2], 2, batch_data, 3000);
+    unit_send_message(end(0), &sends[3], 2, batch_data, 3000);
     uint64_t received = counters(1)->frames_received;
     while (sends[1].done == 0) {
         unit_receive_next(&net);
     }
+    assert_true(counters(1)->frames_received > received);
+}
+
+/** The callback of a frame's acknowledgement ends the connection: it keeps none of the frame. */
+static void acknowledge_and_end(bool plain)
+{
+    acknowledge(plain, close_inside);
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
-    /* The reset connection has accepted none of that frame's data. */
     assert_int_equal(end(1)->rx.window.next, net.config.first_sequence);
     assert_false(rawe_recvwin_has_gap(&end(1)->rx.window));
-    assert_int_equal(counters(1)->frames_received, received);
     net_queue_clear(&net.queue);
 }
 
-TEST(rawe_conn_receive_batch__its_acknowledgement_ends_the_connection)
+TEST(rawe_conn_ack_finish__a_callback_ends_the_connection)
 {
-    send_and_end(false);
+    acknowledge_and_end(false);
     unit_stop(&net);
     unit_set_up_wide();
-    send_and_end(true); /* by way of rawe_conn_receive */
+    acknowledge_and_end(true);
+}
+
+TEST(rawe_conn_ack_finish__a_callback_receives_the_next_frame)
+{
+    acknowledge(false, receive_next_inside);
+    unit_stop(&net);
+    unit_set_up_wide();
+    acknowledge(true, receive_next_inside);
 }
 
 /** Return the kind of fragment in a batch; 0: the frame is not a batch. */

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Acknowledgements of our frames are processed in three steps: update the window, measure the path,
- * and react (repair losses, plan the next probe, send as much as there is room for). rawe_sendwin.c
- * detects losses.
+ * and react (mark losses, plan the next probe). Then rawe_conn_ack_finish sends as much as there is
+ * room for. rawe_sendwin.c detects losses.
  */
 #include "rawe_conn_ack.h"
 
@@ -76,23 +76,12 @@ void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
 /** An acknowledgement being processed. */
 struct acknowledgement {
     const struct rawe_header *header;
-    bool is_ack;             /**< carried by an ACK frame */
-    bool answers;            /**< answers a probe... */
-    bool answers_plain;      /**< ... that did not take the path of batches */
-    uint64_t probe_ns;       /**< when the answered probe was sent; 0: none, or not remembered */
-    struct rawe_ack ack;     /**< what it reports about our frames */
-    struct rawe_sends sends; /**< the sends that it completes */
+    bool is_ack;         /**< carried by an ACK frame */
+    bool answers;        /**< answers a probe... */
+    bool answers_plain;  /**< ... that did not take the path of batches */
+    uint64_t probe_ns;   /**< when the answered probe was sent; 0: none, or not remembered */
+    struct rawe_ack ack; /**< what it reports about our frames */
 };
-
-/** Send more if there is room. Late in a turn, batches must wait until the turn ends. */
-static void send_more(struct rawe_conn *conn, uint64_t now_ns)
-{
-    if (rawe_conn_batch_used(conn) && rawe_engine_turn_is_long(conn->engine)) {
-        rawe_conn_make_pending(conn);
-    } else {
-        rawe_conn_output(conn, true, now_ns);
-    }
-}
 
 /** Apply the credit in an acknowledgement, and note which probe it answers. */
 static void note_answer(struct rawe_conn *conn, struct acknowledgement *acked, uint64_t now_ns)
@@ -111,7 +100,7 @@ static void note_answer(struct rawe_conn *conn, struct acknowledgement *acked, u
 
 /** Remove acknowledged frames from the window, and mark those that the SACK bitmap reports. */
 static void apply_ack(struct rawe_conn *conn, struct acknowledgement *acked, const uint8_t *sack,
-                      size_t sack_bytes, uint64_t now_ns)
+                      size_t sack_bytes, uint64_t now_ns, struct rawe_sends *complete)
 {
     struct rawe_sendwin *window = &conn->tx.window;
     uint32_t acknowledgement = acked->header->acknowledgement;
@@ -129,7 +118,7 @@ static void apply_ack(struct rawe_conn *conn, struct acknowledgement *acked, con
         struct rawe_txframe *frame = rawe_sendwin_acknowledge(window, acknowledgement, &acked->ack);
         if (frame != NULL) {
             rawe_conn_batch_arrived(&conn->path, frame);
-            rawe_conn_release(conn, frame, &acked->sends);
+            rawe_conn_release(conn, frame, complete);
         }
     }
     rawe_conn_note_progress(conn);
@@ -167,10 +156,9 @@ static void measure_path(struct rawe_conn *conn, struct acknowledgement *acked, 
     rawe_cc_acknowledged(&conn->tx.cc, ack);
 }
 
-/** Repair losses, plan the next probe, send more, and complete sends. */
+/** Mark losses, and plan the next probe. */
 static void react(struct rawe_conn *conn, const struct acknowledgement *acked, uint64_t now_ns)
 {
-    struct rawe_engine *engine = conn->engine;
     struct rawe_sendwin *window = &conn->tx.window;
     uint32_t arrived = acked->ack.arrived;
     uint64_t probe_ns = acked->probe_ns;
@@ -190,36 +178,49 @@ static void react(struct rawe_conn *conn, const struct acknowledgement *acked, u
         }
     }
     rawe_cc_pace(&conn->tx.cc, window->in_flight, arrived);
-    if (conn->tx.queue.first != NULL || window->to_transmit != 0 ||
-        (conn->tx.refill != NULL && conn->tx.refill(conn))) {
-        send_more(conn, now_ns);
-    }
-    if (acked->sends.first != NULL) {
-        rawe_conn_complete(engine, acked->sends.first, RAWE_STATUS_DONE);
-    }
 }
 
-__attribute__((hot)) void rawe_conn_acknowledged(struct rawe_conn *conn,
-                                                 const struct rawe_header *header,
-                                                 const uint8_t *sack, size_t sack_bytes,
-                                                 uint64_t now_ns)
+__attribute__((hot)) void rawe_conn_ack_process(struct rawe_conn *conn,
+                                                const struct rawe_header *header,
+                                                const uint8_t *sack, size_t sack_bytes,
+                                                uint64_t now_ns, struct rawe_conn_ack *left)
 {
     const struct rawe_sendwin *window = &conn->tx.window;
     if (rawe_sequence_before(header->acknowledgement, window->una)) {
         return; /* overtaken by a later acknowledgement */
     }
     struct acknowledgement acked = {.header = header, .is_ack = header->type == RAWE_FRAME_ACK};
+    left->waits = true; /* even without progress, the credit may have grown */
     note_answer(conn, &acked, now_ns);
     if (header->acknowledgement != window->una || sack_bytes != 0 || acked.probe_ns != 0) {
-        apply_ack(conn, &acked, sack, sack_bytes, now_ns);
+        apply_ack(conn, &acked, sack, sack_bytes, now_ns, &left->sends);
         measure_path(conn, &acked, now_ns);
         react(conn, &acked, now_ns);
-        return;
-    }
-    if (acked.answers_plain) {
+    } else if (acked.answers_plain) {
         rawe_conn_batch_unheard(conn, now_ns);
     }
-    if (conn->tx.queue.first != NULL || window->to_transmit != 0) {
-        send_more(conn, now_ns); /* the credit may have grown */
+}
+
+/** Send more if there is room. Late in a turn, batches must wait until the turn ends. */
+static void send_more(struct rawe_conn *conn, uint64_t now_ns)
+{
+    if (rawe_conn_batch_used(conn) && rawe_engine_turn_is_long(conn->engine)) {
+        rawe_conn_make_pending(conn);
+    } else {
+        rawe_conn_output(conn, true, now_ns);
+    }
+}
+
+__attribute__((hot)) void rawe_conn_ack_finish(struct rawe_conn *conn, uint32_t id,
+                                               const struct rawe_conn_ack *left, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    if (conn->handshake.local_id == id &&
+        (conn->tx.queue.first != NULL || conn->tx.window.to_transmit != 0 ||
+         (conn->tx.refill != NULL && conn->tx.refill(conn)))) {
+        send_more(conn, now_ns);
+    }
+    if (left->sends.first != NULL) {
+        rawe_conn_complete(engine, left->sends.first, RAWE_STATUS_DONE);
     }
 }

@@ -422,10 +422,10 @@ static bool is_same_life(const struct rawe_conn *conn, const struct rawe_header 
 
 /**
  * Return true if the frame may be processed: the connection is receiving, and the acknowledged
- * frames were sent. Processes a data frame's acknowledgement, which may change the connection's id.
+ * frames were sent. Processes a data frame's acknowledgement.
  */
 static inline bool accept_header(struct rawe_conn *conn, const struct rawe_header *header,
-                                 uint64_t now_ns)
+                                 uint64_t now_ns, struct rawe_conn_ack *left)
 {
     struct rawe_engine *engine = conn->engine;
     if (__builtin_expect(!rawe_handshake_receives(&conn->handshake), 0)) {
@@ -444,25 +444,16 @@ static inline bool accept_header(struct rawe_conn *conn, const struct rawe_heade
     bool data = header->type != RAWE_FRAME_ACK && header->type != RAWE_FRAME_PROBE;
     if (data && (header->acknowledgement != conn->tx.window.una ||
                  conn->tx.peer_credit != header->credit)) {
-        rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
-        return is_same_life(conn, header);
+        rawe_conn_ack_process(conn, header, NULL, 0, now_ns, left);
     }
     return true;
 }
 
-__attribute__((hot)) void rawe_conn_receive(struct rawe_conn *conn,
-                                            const struct rawe_header *header,
-                                            const uint8_t *payload, uint64_t now_ns)
+/** Receive a frame of any type but DATA. */
+static void receive_other(struct rawe_conn *conn, const struct rawe_header *header,
+                          const uint8_t *payload, uint64_t now_ns, struct rawe_conn_ack *left)
 {
     struct rawe_engine *engine = conn->engine;
-    if (__builtin_expect(!accept_header(conn, header, now_ns), 0)) {
-        rawe_conn_answer_failed(conn, header, payload);
-        return;
-    }
-    if (__builtin_expect(header->type == RAWE_FRAME_DATA, 1)) {
-        receive_data_frame(conn, header, payload, now_ns); /* without the switch's table */
-        return;
-    }
     switch (header->type) {
     case RAWE_FRAME_BULK:
         receive_data_frame(conn, header, payload, now_ns);
@@ -476,15 +467,15 @@ __attribute__((hot)) void rawe_conn_receive(struct rawe_conn *conn,
         if ((header->flags & RAWE_FLAG_DUPLICATE) != 0) {
             rawe_reorder_duplicate(&conn->tx.reorder, conn->tx.window.una, conn->tx.window.next);
         }
-        rawe_conn_acknowledged(conn, header, payload,
-                               header->payload_bytes < RAWE_SACK_BYTES_MAX ? header->payload_bytes
-                                                                           : RAWE_SACK_BYTES_MAX,
-                               now_ns);
+        rawe_conn_ack_process(conn, header, payload,
+                              header->payload_bytes < RAWE_SACK_BYTES_MAX ? header->payload_bytes
+                                                                          : RAWE_SACK_BYTES_MAX,
+                              now_ns, left);
         break;
     case RAWE_FRAME_PROBE:
         engine->counters.probes_received++;
         rawe_conn_note_finalizing(conn, header);
-        rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
+        rawe_conn_ack_process(conn, header, NULL, 0, now_ns, left);
         if (conn->rx.credit.refused && !rawe_deferral_full(engine->deferral)) {
             rawe_credit_admit(&conn->path.into->pull.credit, conn->lane, &conn->rx.credit);
         }
@@ -503,6 +494,25 @@ __attribute__((hot)) void rawe_conn_receive(struct rawe_conn *conn,
     default:
         engine->counters.dropped_type++;
         break;
+    }
+}
+
+__attribute__((hot)) void rawe_conn_receive(struct rawe_conn *conn,
+                                            const struct rawe_header *header,
+                                            const uint8_t *payload, uint64_t now_ns)
+{
+    struct rawe_conn_ack left = {.waits = false};
+    if (__builtin_expect(!accept_header(conn, header, now_ns, &left), 0)) {
+        rawe_conn_answer_failed(conn, header, payload);
+        return;
+    }
+    if (__builtin_expect(header->type == RAWE_FRAME_DATA, 1)) {
+        receive_data_frame(conn, header, payload, now_ns); /* without the switch's table */
+    } else {
+        receive_other(conn, header, payload, now_ns, &left);
+    }
+    if (left.waits) {
+        rawe_conn_ack_finish(conn, header->connection_id, &left, now_ns);
     }
 }
 
@@ -526,13 +536,10 @@ uint8_t *rawe_conn_place(struct rawe_conn *conn, const struct rawe_batch *batch)
                : NULL;
 }
 
-void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *batch,
-                             uint64_t now_ns)
+/** Accept the new frames of a batch. */
+static void accept_batch(struct rawe_conn *conn, const struct rawe_batch *batch, uint64_t now_ns)
 {
     const struct rawe_header *header = &batch->header;
-    if (!accept_header(conn, header, now_ns)) {
-        return;
-    }
     const uint64_t arrived_ns = rawe_engine_arrival_ns(conn->engine);
     bool ack_now = batch->last && (header->flags & RAWE_FLAG_ACK_NOW) != 0;
     for (uint32_t at = 0; at < batch->frames;) {
@@ -566,5 +573,17 @@ void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *ba
         if (!is_same_life(conn, header)) {
             return;
         }
+    }
+}
+
+void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *batch,
+                             uint64_t now_ns)
+{
+    struct rawe_conn_ack left = {.waits = false};
+    if (accept_header(conn, &batch->header, now_ns, &left)) {
+        accept_batch(conn, batch, now_ns);
+    }
+    if (left.waits) {
+        rawe_conn_ack_finish(conn, batch->header.connection_id, &left, now_ns);
     }
 }
