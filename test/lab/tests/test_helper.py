@@ -233,7 +233,7 @@ def ask(place, data, user=USER, program="rawe-socket-helper", descriptors=()):
         if data is not None:
             socket.send_fds(ours, [data], descriptors)
         answer, granted, _, _ = socket.recv_fds(ours, 100, 8)
-        process.wait(HANG_SECONDS)
+    process.wait(HANG_SECONDS)
     return (struct.unpack("=IIi", answer)[1] if answer else None), granted
 
 
@@ -406,6 +406,7 @@ for request in requests:
     process = subprocess.Popen(helper, stdin=theirs)
     theirs.close()
     print(struct.unpack("=IIi", ours.recv(12))[1], end=" ")
+    ours.close()
     for _ in range(filled):
         log.recv(1000)
     process.wait()
