@@ -134,6 +134,33 @@ int mca_coll_rawe_tree_reduce(const mca_coll_rawe_tree_t *tree, const void **min
                               void *const slots[3], int count, struct ompi_datatype_t *datatype,
                               struct ompi_op_t *op, struct ompi_communicator_t *comm);
 
+/* ---- coll_rawe_vote.c ---- */
+
+enum mca_coll_rawe_verdict {
+    MCA_COLL_RAWE_GROUP,     /**< all members take part, on enough hosts */
+    MCA_COLL_RAWE_NO_PART,   /**< a member takes no part */
+    MCA_COLL_RAWE_FEW_HOSTS, /**< the members are on fewer than MCA_COLL_RAWE_HOSTS_MIN hosts */
+    MCA_COLL_RAWE_UNKNOWN, /**< between two members: one does not know that the other takes part */
+};
+
+/**
+ * Vote. `*verdict` is the same for all members that take part; in member 0, with
+ * MCA_COLL_RAWE_GROUP, module->hosts->of has the host of each member.
+ */
+int mca_coll_rawe_vote(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
+                       int *verdict);
+
+/** Forget all votes, when the component is closed. */
+void mca_coll_rawe_vote_close(void);
+
+/** Return true if a member is known to take part. Writes its host, see mca_btl_rawe_offer. */
+static inline bool mca_coll_rawe_takes_part(const mca_coll_rawe_module_t *module,
+                                            struct ompi_communicator_t *comm, int member,
+                                            uint64_t *host)
+{
+    return module->offer->takes_part(ompi_group_get_proc_name(comm->c_local_group, member), host);
+}
+
 /* ---- coll_rawe_agree.c ---- */
 
 /** Make all members of the communicator enter a group, or none; module->stage has the result. */

@@ -3,11 +3,7 @@
  *
  * The members of a communicator agree on a group, in a call that all of them make:
  *
- *   1. A vote. A member that calls this component and one that does not would wait forever, and the
- *      runtime may tell only one of two members in time that a third takes part. Each member tells
- *      member 0 whether it knows that member 0 takes part; if so, it waits for the verdict. Member
- *      0 receives the votes of members known to take part, which do vote, and tells all others.
- *      Open MPI discards unreceived messages when the communicator is freed
+ *   1. A vote about whether all members take part                         coll_rawe_vote.c
  *   2. Member 0 announces each member's host, and draws the id              underlying Bcast
  *   3. Each leader opens its port, and announces its limits                 underlying Allreduce
  *   4. Each leader enters the group, and announces what an earlier communicator
@@ -19,7 +15,6 @@
  */
 #include "coll_rawe.h"
 
-#include "ompi/mca/pml/pml.h"
 #include "ompi/proc/proc.h"
 #include "opal/mca/btl/rawe/linux/sys/rawe_random.h"
 #include "opal/runtime/opal_progress.h"
@@ -28,9 +23,6 @@
 #include <string.h>
 #include <sys/param.h>
 #include <time.h>
-
-/** Tag of votes: in hcoll's range, which hcoll uses from the other end. */
-#define VOTE_TAG (-0x72617765)
 
 /** Frames of a tested batch: one that arrives in a batch is enough, others may be lost. */
 #define TRY_FRAMES 8u
@@ -67,74 +59,6 @@ static struct {
     uint32_t payload_bytes; /**< of the frames tested */
     int passes;
 } proven;
-
-/** Result of a vote. */
-enum verdict { GROUP, NO_PART, FEW_HOSTS };
-
-static int send_int(int value, int to, struct ompi_communicator_t *comm)
-{
-    return MCA_PML_CALL(send(&value, 1, MPI_INT, to, VOTE_TAG, MCA_PML_BASE_SEND_STANDARD, comm));
-}
-
-static int receive_int(int *value, int from, struct ompi_communicator_t *comm)
-{
-    return MCA_PML_CALL(recv(value, 1, MPI_INT, from, VOTE_TAG, comm, MPI_STATUS_IGNORE));
-}
-
-static bool member_takes_part(const mca_coll_rawe_module_t *module,
-                              struct ompi_communicator_t *comm, int member, uint64_t *host)
-{
-    return module->offer->takes_part(ompi_group_get_proc_name(comm->c_local_group, member), host);
-}
-
-/** Return a host's number, adding new hosts. Ranks of a host are often consecutive. */
-static int number_of_host(uint64_t name, uint64_t *names, int *hosts)
-{
-    for (int i = *hosts; i-- > 0;) {
-        if (names[i] == name) {
-            return i;
-        }
-    }
-    names[*hosts] = name;
-    return (*hosts)++;
-}
-
-/** Lead the vote as member 0. The first missing member decides: lookups may take seconds. */
-static int vote_lead(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
-                     uint64_t *names, int *verdict)
-{
-    int members = ompi_comm_size(comm), status = MPI_SUCCESS, hosts = 0;
-
-    *verdict = GROUP;
-    for (int i = 0; i < members && GROUP == *verdict && MPI_SUCCESS == status; ++i) {
-        uint64_t name = 0;
-        int knows = member_takes_part(module, comm, i, &name);
-        if (0 != i && 0 != knows) {
-            status = receive_int(&knows, i, comm);
-        }
-        module->hosts->of[i] = number_of_host(name, names, &hosts);
-        *verdict = 0 != knows ? GROUP : NO_PART;
-    }
-    if (GROUP == *verdict && hosts < MCA_COLL_RAWE_HOSTS_MIN) {
-        *verdict = FEW_HOSTS;
-    }
-    for (int i = 1; i < members && MPI_SUCCESS == status; ++i) {
-        status = send_int(*verdict, i, comm);
-    }
-    return status;
-}
-
-/** Vote as another member. */
-static int vote_follow(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
-                       int *verdict)
-{
-    uint64_t host;
-    bool knows = member_takes_part(module, comm, 0, &host);
-    int status = send_int(knows, 0, comm);
-
-    *verdict = NO_PART;
-    return MPI_SUCCESS == status && knows ? receive_int(verdict, 0, comm) : status;
-}
 
 /** Return the time, accurate to a few ms. */
 static uint64_t coarse_time_ns(void)
@@ -212,7 +136,7 @@ static int known_to_pass(const mca_coll_rawe_module_t *module, struct ompi_commu
 
     for (int i = 0; i < hosts->count && known; ++i) {
         uint64_t host;
-        known = member_takes_part(module, comm, hosts->leaders[i], &host) &&
+        known = mca_coll_rawe_takes_part(module, comm, hosts->leaders[i], &host) &&
                 NULL != bsearch(&host, proven.hosts, proven.count, sizeof(host), compare_hosts);
     }
     return known ? proven.passes : PASSES_NOTHING;
@@ -227,7 +151,7 @@ static void note_proven(const mca_coll_rawe_module_t *module, struct ompi_commun
 
     mca_coll_rawe_forget_network();
     for (int i = 0; i < hosts->count && NULL != names; ++i) {
-        (void)member_takes_part(module, comm, hosts->leaders[i], &names[i]);
+        (void)mca_coll_rawe_takes_part(module, comm, hosts->leaders[i], &names[i]);
     }
     if (NULL != names) {
         qsort(names, (size_t)hosts->count, sizeof(*names), compare_hosts);
@@ -373,20 +297,17 @@ static int group_agree(mca_coll_rawe_module_t *module, struct ompi_communicator_
 
 int mca_coll_rawe_agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm)
 {
-    int members = ompi_comm_size(comm);
-    uint64_t *names = calloc((size_t)members, sizeof(*names));
     int status = OMPI_ERR_OUT_OF_RESOURCE; /* ends the job: the others are in the same call */
-    int verdict = NO_PART;
+    int verdict;
 
     module->stage = MCA_COLL_RAWE_PASSES;
-    module->hosts = mca_coll_rawe_hosts_new(members);
-    if (NULL != names && NULL != module->hosts) {
-        status = 0 == ompi_comm_rank(comm) ? vote_lead(module, comm, names, &verdict)
-                                           : vote_follow(module, comm, &verdict);
-        if (MPI_SUCCESS == status && GROUP == verdict) {
+    module->hosts = mca_coll_rawe_hosts_new(ompi_comm_size(comm));
+    if (NULL != module->hosts) {
+        status = mca_coll_rawe_vote(module, comm, &verdict);
+        if (MPI_SUCCESS == status && MCA_COLL_RAWE_GROUP == verdict) {
             status = group_agree(module, comm);
         } else {
-            MCA_COLL_RAWE_SAY(comm, FEW_HOSTS == verdict
+            MCA_COLL_RAWE_SAY(comm, MCA_COLL_RAWE_FEW_HOSTS == verdict
                                         ? "its members are on fewer than four hosts"
                                         : "a member takes no part in groups");
         }
@@ -395,6 +316,5 @@ int mca_coll_rawe_agree(mca_coll_rawe_module_t *module, struct ompi_communicator
         free(module->hosts);
         module->hosts = NULL;
     }
-    free(names);
     return status;
 }

@@ -513,6 +513,12 @@ static int open_coll(void)
     return OMPI_SUCCESS;
 }
 
+static int close_coll(void)
+{
+    mca_coll_rawe_vote_close();
+    return OMPI_SUCCESS;
+}
+
 /** Return what btl/rawe offers; NULL: it has no module, or another version. */
 static const struct mca_btl_rawe_offer *current_offer(void)
 {
@@ -599,6 +605,7 @@ const mca_coll_base_component_t mca_coll_rawe_component = {
             MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
                                   OMPI_RELEASE_VERSION),
             .mca_open_component = open_coll,
+            .mca_close_component = close_coll,
             .mca_register_component_params = register_coll,
         },
     .collm_data =
