@@ -508,6 +508,23 @@ TEST(rawe_group_stream_place__of_what_is_next)
     }
 }
 
+/** Some switches block frames, but not batches, which are IPv4 packets. Repairs prove nothing. */
+TEST(rawe_group_stream_receive__batches_do_not_tell_that_frames_are_heard)
+{
+    batch(3);
+    send_bytes(0, 1000);
+    pass(100 * MS);
+    net.batches = false;
+    lose(group[0].next - FIRST, 1, 1, 1);
+    for (uint32_t messages = 1; messages <= 3; messages++) {
+        assert_got(0, messages);
+        assert_int_equal(net.heard[1], messages == 3);
+        assert_int_equal(net.heard[2], messages >= 2);
+        send_bytes(0, 100);
+        pass(100 * MS);
+    }
+}
+
 TEST(rawe_group_stream_receive__without_memory)
 {
     start(2);

@@ -108,6 +108,7 @@ static bool deliver(void *context, const struct rawe_group_part *part)
         net.batches ? (part->len_bytes + SEGMENT_BYTES - 1) / SEGMENT_BYTES : 1;
     net.got_messages[self][part->root] += part->at_bytes + part->len_bytes == part->total_bytes;
     net.got_last[self] += part->last;
+    net.heard[self] = part->heard;
     return true;
 }
 

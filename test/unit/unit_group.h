@@ -64,6 +64,7 @@ struct group_net {
     uint32_t got_messages[MEMBERS_MAX][MEMBERS_MAX];
     uint32_t got_parts[MEMBERS_MAX][MEMBERS_MAX];
     unsigned got_last[MEMBERS_MAX]; /**< messages flagged as the last */
+    bool heard[MEMBERS_MAX];        /**< the last delivery told that frames are heard */
     struct rawe_group_send send[1000];
     unsigned sends, done_count;
     /** DATA frames whose first transmission some members lose. */

@@ -202,6 +202,8 @@ TEST(group_agree__what_passes)
         {0, 3, 0, 2, 0, MCA_COLL_RAWE_MULTICASTS, false, 3, 3, false},
         /* All messages arrive, but not by multicast. */
         {1420, 0, 0, 2, 0, MCA_COLL_RAWE_PASSES, false, 2 * TRIES, TRIES, false},
+        /* Batches pass, but frames do not: switches that block "unknown" multicast, but not IPv4's. */
+        {1420, 0, 2, 2, 0, MCA_COLL_RAWE_PASSES, false, 2 * TRIES, TRIES, false},
         /* The missing message would be taken for a later Bcast. */
         {1420, 1, 0, 2, 3, MCA_COLL_RAWE_PASSES, false, 3, 2, false},
         {1420, 1, 2, 2, 2, MCA_COLL_RAWE_PASSES, false, 2, 1, false},

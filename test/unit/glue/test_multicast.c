@@ -450,6 +450,7 @@ TEST(mca_btl_rawe_multicast_progress__batches_go_where_they_belong)
     assert_true(unit_progress());
     assert_int_equal(unit_transfer_state(&message), MCA_BTL_RAWE_TRANSFER_DONE);
     assert_true(message.batches);
+    assert_false(message.heard);
     assert_int_equal(data[0], 'a');
     assert_int_equal(data[sizeof(data) - 1], 'b');
     assert_int_equal(fake.placed, 1); /* there is no stream yet for a root's first frames */

@@ -11,7 +11,8 @@
  *   5. If that is unknown, the leaders exchange two messages: a frame, and a batch. These arrive in
  *      any case, but some networks pass no multicast, or no frames of this length, or no batches
  *   6. All leaders announce what they received by multicast                 underlying Allreduce
- *      Losses may be accidental, so both steps are repeated a few times
+ *
+ * Losses may be accidental, so steps 5 and 6 are repeated a few times.
  */
 #include "coll_rawe.h"
 
@@ -106,9 +107,10 @@ static bool try_network(mca_coll_rawe_module_t *module, int self, size_t len_byt
     for (int i = 1; i < members && comes; ++i) {
         offer->expect(module->group, (uint32_t)((self + i) % members), &transfer);
         comes = mca_coll_rawe_wait(&transfer, TRY_NS);
-        const int heard = transfer.batches ? PASSES_BATCHES
-                          : transfer.heard ? PASSES_FRAMES
-                                           : PASSES_NOTHING;
+        /* Short messages are sent in frames, so batches without frames are of no use. */
+        const int heard = !transfer.heard    ? PASSES_NOTHING
+                          : transfer.batches ? PASSES_BATCHES
+                                             : PASSES_FRAMES;
         *passes = heard < *passes ? heard : *passes;
     }
     if (!comes) { /* the group may still access the memory freed here */
@@ -182,7 +184,10 @@ static void group_enter(mca_coll_rawe_module_t *module, struct ompi_communicator
     free(procs);
 }
 
-/** Test frames, then batches. Returns which of them pass. */
+/**
+ * Test frames, then batches. Returns which of them pass. The second test also tells which leaders'
+ * frames have arrived. It takes place in any case: the other leaders expect its message.
+ */
 static int try_both(mca_coll_rawe_module_t *module, const struct mca_btl_rawe_place *all, int self)
 {
     int passes = NULL == module->group ? PASSES_BROKEN : PASSES_BATCHES;

@@ -48,7 +48,7 @@ struct mca_btl_rawe_transfer {
     void *data;
     size_t len_bytes;
     atomic_int state; /**< enum mca_btl_rawe_transfer_state */
-    bool heard;       /**< received: multicast from its root has arrived */
+    bool heard;       /**< received: a frame of its root has arrived by multicast, not in a batch */
     bool batches;     /**< sent: in batches; received: batches from its root have arrived */
     bool last;        /**< sent: the group's last message, because a member gets no multicast */
 };

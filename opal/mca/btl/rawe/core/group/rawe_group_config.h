@@ -40,7 +40,7 @@ struct rawe_group_part {
     uint32_t at_bytes;    /**< offset of the part; the last part completes the message */
     uint32_t len_bytes;   /**< 0 only for an empty message */
     const uint8_t *data;  /**< valid during the call */
-    bool heard;           /**< a frame from this root has arrived by multicast */
+    bool heard;           /**< a frame from this root has arrived by multicast, not in a batch */
     bool batches;         /**< a batch from this root has arrived */
     bool last;            /**< in the last part: this is the group's last message */
 };

@@ -303,6 +303,8 @@ static void receive_parts(struct rawe_group_stream *stream, const struct rawe_gr
     struct rawe_group_header frame = *header;
     const uint32_t segment_bytes = header->segment_bytes;
     uint32_t left_bytes = header->payload_bytes;
+    /* Some networks pass only one of the two, so batches prove nothing about frames. */
+    stream->heard = stream->heard || segment_bytes == 0;
     stream->batches = stream->batches || segment_bytes != 0;
     if (segment_bytes == 0) {
         receive_single(stream, header, data);
@@ -338,7 +340,6 @@ void rawe_group_stream_receive(struct rawe_group_stream *stream,
 {
     const uint32_t end = header->sequence + rawe_group_frames(header);
     if (learn_end(stream, end)) {
-        stream->heard = true;
         receive_parts(stream, header, payload);
         plan_answer(stream, asks_for_ack(stream, header->flags, end), end, now_ns);
     }

@@ -33,7 +33,7 @@ struct rawe_group_stream {
     uint32_t ask;           /**< an acknowledgement up to here was requested along the tree */
     uint32_t children[RAWE_GROUP_CHILDREN]; /**< the subtree has all frames before this one */
     bool owes;                              /**< the acknowledgement of `ask` is still owed */
-    bool heard;                             /**< a frame has arrived by multicast */
+    bool heard;                             /**< a frame has arrived by multicast, not in a batch */
     bool batches;                           /**< a batch has arrived */
     bool refused;                           /**< the owner has refused the frame `next` */
 };
