@@ -166,7 +166,8 @@ static int bcast(void *buffer, int count, struct ompi_datatype_t *datatype, int 
     ompi_datatype_type_size(datatype, &type_bytes);
     const size_t len_bytes = type_bytes * (size_t)count;
     int status;
-    if (multicast_chosen(module, comm, true, &status) && 0 != len_bytes &&
+    /* Ranks that pass no elements do not get here: MPI_Bcast returns at once. */
+    if (multicast_chosen(module, comm, 0 != len_bytes, &status) &&
         len_bytes <= module->limit_bytes) {
         return to_all(module, buffer, count, datatype, root, comm);
     }
