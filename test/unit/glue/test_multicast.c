@@ -272,6 +272,63 @@ TEST(mca_btl_rawe_multicast_progress__defers_completions)
     assert_false(mca_btl_rawe_state.deferral.active);
 }
 
+/** Queue a message of 8 bytes from member 1 that asks for an acknowledgement, and refuse it. */
+static void refuse_data(void)
+{
+    struct rawe_group_header header = unit_group_header(ID, 1);
+
+    header.sequence = (uint32_t)ID;
+    header.payload_bytes = 8;
+    header.total_bytes = 8;
+    header.flags = RAWE_GROUP_FLAG_ASK;
+    unit_wait_frame(&header, "8 bytes", 1);
+    assert_true(unit_progress());
+    assert_int_equal(unit_count_controls(RAWE_GROUP_ACK), 0);
+    fake.sent_deferring = false;
+}
+
+/** Assert that an acknowledgement was sent while completions were deferred. */
+static void assert_acked_deferring(void)
+{
+    assert_int_equal(unit_count_controls(RAWE_GROUP_ACK), 1);
+    assert_true(fake.sent_deferring);
+    assert_false(mca_btl_rawe_state.deferral.active);
+}
+
+/** Wherever control messages are sent, MPI's progress must not free the group. */
+TEST(mca_btl_rawe_multicast_expect__defers_completions)
+{
+    struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
+    char data[8];
+    struct mca_btl_rawe_transfer message = {.data = data, .len_bytes = 8};
+
+    refuse_data();
+    mca_btl_rawe_multicast_expect(group, 1, &message);
+    assert_int_equal(unit_transfer_state(&message), MCA_BTL_RAWE_TRANSFER_DONE);
+    assert_acked_deferring();
+}
+
+TEST(mca_btl_rawe_multicast_close__defers_completions)
+{
+    struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
+
+    refuse_data();
+    mca_btl_rawe_multicast_close(group, true);
+    assert_acked_deferring();
+}
+
+TEST(mca_btl_rawe_multicast_control__defers_completions)
+{
+    (void)unit_group_enter(ID);
+    unit_receive_control(ID, 1,
+                         &(struct rawe_group_control){.type = RAWE_GROUP_STATUS,
+                                                      .flags = RAWE_GROUP_FLAG_AGAIN,
+                                                      .root = 1,
+                                                      .sequence = (uint32_t)ID},
+                         "", false);
+    assert_acked_deferring();
+}
+
 /** In finalize, progress is also called for modules without a group port, such as lo's. */
 TEST(mca_btl_rawe_multicast_progress__of_a_module_without_groups)
 {

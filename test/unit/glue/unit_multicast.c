@@ -261,15 +261,18 @@ void unit_wait_data(uint64_t id, uint16_t from, uint32_t number, const char *tex
 void unit_receive_control(uint64_t id, unsigned from, const struct rawe_group_control *control,
                           const char *data, bool deferring)
 {
-    struct rawe_deferral deferral = {.active = deferring};
-    struct rawe_engine engine = {.now_ns = fake_ompi.now_ns, .deferral = &deferral};
+    struct rawe_deferral *deferral = &mca_btl_rawe_state.deferral;
+    struct rawe_engine engine = {.now_ns = fake_ompi.now_ns, .deferral = deferral};
     struct rawe_conn conn = {.engine = &engine, .owner = &fake.endpoints[from]};
     uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX];
 
     rawe_group_control_encode(bytes, control);
     memcpy(bytes + RAWE_GROUP_CONTROL_HEADER_BYTES, data, control->data_bytes);
+    deferral->active = deferring;
     mca_btl_rawe_multicast_control(NULL, &conn, id, bytes,
                                    RAWE_GROUP_CONTROL_HEADER_BYTES + control->data_bytes);
+    assert_int_equal(deferral->active, deferring);
+    deferral->active = false;
 }
 
 void unit_receive_ack(uint64_t id, unsigned from, uint32_t next)

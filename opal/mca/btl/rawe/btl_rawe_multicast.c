@@ -136,6 +136,27 @@ static bool send_batch(void *context, uint8_t *head, const struct rawe_bytes *da
     return bulk->kind->transmit_batch(bulk, &packet, segment_bytes);
 }
 
+/**
+ * Defer completions, which sending a control message may cause: Open MPI would make progress, and
+ * that may free the group in use. The engines' next progress reports them. Returns true if they were
+ * deferred already.
+ */
+static bool completions_defer(struct rawe_engine *engine)
+{
+    const bool before = engine->deferral->active;
+
+    rawe_engine_defer_begin(engine);
+    return before;
+}
+
+/** Stop deferring completions, unless they were deferred `before`. */
+static void completions_resume(struct rawe_engine *engine, bool before)
+{
+    if (!before) {
+        rawe_engine_defer_end(engine);
+    }
+}
+
 /** Put the group on the busy list: it may have something in flight. */
 static void group_touch(struct mca_btl_rawe_multicast *group)
 {
@@ -267,9 +288,11 @@ void mca_btl_rawe_multicast_control(void *context, struct rawe_conn *conn, uint6
            (NULL == group->endpoints[from] || group->endpoints[from]->proc != endpoint->proc)) {
         ++from;
     }
-    groups.deferring = deferring || conn->engine->deferral->active;
+    const bool deferred = completions_defer(conn->engine);
+    groups.deferring = deferring || deferred;
     rawe_group_receive_control(&group->core, from, data, len_bytes, conn->engine->now_ns);
     groups.deferring = deferring;
+    completions_resume(conn->engine, deferred);
     group_touch(group);
 }
 
@@ -517,6 +540,7 @@ static bool batches_wait(const mca_btl_rawe_module_t *module)
     return NULL != module->group_bulk && rawe_port_pending(module->group_bulk);
 }
 
+/** Make progress in a group. Completions must be deferred. */
 static void group_progress(struct mca_btl_rawe_multicast *group, uint64_t now_ns)
 {
     group->core.withheld = batches_wait(groups.module);
@@ -570,7 +594,9 @@ void mca_btl_rawe_multicast_expect(struct mca_btl_rawe_multicast *group, uint32_
     set_transfer(group, root, message);
     /* The message may have arrived already. */
     if (NULL != group->core.waiting) {
+        const bool deferred = completions_defer(&groups.module->engine);
         group_progress(group, mca_btl_rawe_now_ns());
+        completions_resume(&groups.module->engine, deferred);
     }
     mca_btl_rawe_unlock();
 }
@@ -584,7 +610,9 @@ void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool com
     }
     group->closed = true;
     set_transfer(group, 0, NULL);
+    const bool deferred = completions_defer(&groups.module->engine);
     group_progress(group, mca_btl_rawe_now_ns()); /* parts refused before are taken now */
+    completions_resume(&groups.module->engine, deferred);
     group_touch(group);
 }
 
@@ -666,8 +694,7 @@ unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bo
         return 0;
     }
     uint64_t now_ns = mca_btl_rawe_now_ns();
-    /* Control messages may make engines send and complete messages: report that to MPI later. */
-    rawe_engine_defer_begin(&groups.module->engine);
+    const bool deferred = completions_defer(&groups.module->engine);
     groups.deferring = deferring;
     unsigned received =
         pending ? rawe_port_receive(module->group_port, RECEIVE_BUDGET, &receiver, &now_ns) : 0;
@@ -679,7 +706,7 @@ unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bo
     groups.holding = false;
     groups_serve(now_ns);
     groups.deferring = false;
-    rawe_engine_defer_end(&groups.module->engine);
+    completions_resume(&groups.module->engine, deferred);
     return received;
 }
 
