@@ -203,6 +203,43 @@ TEST(rawe_group_ask__heals_what_was_lost)
     }
 }
 
+/** A member leaves once it is done, so it must owe an acknowledgement until it has sent it. */
+TEST(rawe_group_done__not_while_an_acknowledgement_lacks_memory)
+{
+    start(10); /* member 9 is below member 1 in the tree */
+    net.refused_type = RAWE_GROUP_ACK;
+    net.refusals_left = 8;
+    send_bytes(0, 100);
+    pass(1000 * MS);
+    assert_int_equal(net.refusals_left, 0); /* member 1 waits for member 9 */
+    for (uint32_t i = 0; i < 10; i++) {
+        assert_false(rawe_group_done(&group[i]));
+        assert_int_equal(counted[i].acks_sent, 0);
+    }
+    rawe_group_ask(&group[0], RAWE_GROUP_ALL);
+    pass(1000 * MS);
+    assert_int_equal(net.sent[RAWE_GROUP_ACK], 9);
+    assert_quiet();
+}
+
+/** Members that have acknowledged may have left. */
+TEST(rawe_group_ask__only_those_that_have_not_acknowledged)
+{
+    start(10);
+    net.refused_type = RAWE_GROUP_ACK;
+    net.refusals_left = 1;
+    send_bytes(0, 100);
+    pass(1000 * MS);
+    assert_true(rawe_group_done(&group[1]) && !rawe_group_done(&group[2]));
+    memset(net.sent, 0, sizeof(net.sent));
+    rawe_group_ask(&group[0], RAWE_GROUP_ALL);
+    arrive();
+    assert_int_equal(net.sent[RAWE_GROUP_STATUS], 1);
+    assert_quiet();
+    rawe_group_ask(&group[0], RAWE_GROUP_ALL);
+    assert_int_equal(net.sent[RAWE_GROUP_STATUS], 1);
+}
+
 TEST(rawe_group_ask__whom_it_waits_for_and_the_next)
 {
     start(4);

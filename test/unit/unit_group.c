@@ -56,13 +56,20 @@ static bool multicast(void *context, const struct rawe_bytes *frame)
     return true;
 }
 
-static void send_control(void *context, uint32_t to, const uint8_t *bytes, size_t len_bytes)
+static bool send_control(void *context, uint32_t to, const uint8_t *bytes, size_t len_bytes)
 {
-    struct in_flight *flight = launch(self_of(context), to, bytes, len_bytes);
+    struct rawe_group_control control;
     assert_int_not_equal(to, self_of(context));
+    assert_int_equal(rawe_group_control_decode(&control, bytes, len_bytes), RAWE_DECODE_OK);
+    if (control.type == net.refused_type && net.refusals_left != 0) {
+        net.refusals_left--;
+        return false;
+    }
+    struct in_flight *flight = launch(self_of(context), to, bytes, len_bytes);
     assert_int_equal(rawe_group_control_decode(&flight->control, flight->bytes, len_bytes),
                      RAWE_DECODE_OK);
     net.sent[flight->control.type]++;
+    return true;
 }
 
 static bool send_batch(void *context, uint8_t *head, const struct rawe_bytes *part,

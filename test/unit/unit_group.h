@@ -69,8 +69,10 @@ struct group_net {
     unsigned sends, done_count;
     /** DATA frames whose first transmission some members lose. */
     uint32_t losing_from, losing_count, losing_low, losing_high;
-    uint8_t losing_type;  /**< type of control message to lose, as for lack of memory */
-    unsigned losses_left; /**< number of such messages still to lose */
+    uint8_t losing_type;    /**< type of control message to lose, as for lack of memory */
+    unsigned losses_left;   /**< number of such messages still to lose */
+    uint8_t refused_type;   /**< type of control message for which the sender lacks memory */
+    unsigned refusals_left; /**< number of such messages still to refuse */
 };
 extern struct group_net net;
 

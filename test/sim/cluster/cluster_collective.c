@@ -163,13 +163,14 @@ static bool multicast(void *context, const struct rawe_bytes *bytes)
     return true;
 }
 
-static void send_control(void *context, uint32_t to, const uint8_t *bytes, size_t len_bytes)
+static bool send_control(void *context, uint32_t to, const uint8_t *bytes, size_t len_bytes)
 {
     struct rawe_peer *peer = &cluster_rank_peer(context, to)->peer;
 
     if (!rawe_peer_send_control(peer, 0, bytes, len_bytes)) {
         net_fail("control messages are taken", "n%u sends one", to);
     }
+    return true;
 }
 
 void cluster_collective_receive(struct cluster_rank *rank, const uint8_t *bytes, size_t len_bytes)

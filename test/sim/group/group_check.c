@@ -86,7 +86,9 @@ static uint64_t latest_ns(const struct run *run, uint64_t frames)
         (plan->full_ppm != 0 ? 2 * NS_PER_MS : 0) + (plan->refuse_ppm != 0 ? 4 * NS_PER_MS : 0);
     const uint64_t rounds = plan->orders + 2 * frames / (plan->window_frames / 2 + 1) +
                             2 * frames / RAWE_GROUP_NACK_FRAMES + 10;
-    return calm_ns + rounds * round_ns;
+    /* After a control message without memory, a root must ask. */
+    return calm_ns + rounds * round_ns +
+           (plan->poor_ppm == 0 ? 0 : (run->refused + 1) * (ASK_NS + round_ns));
 }
 
 void check_end(struct run *run)
@@ -117,13 +119,13 @@ void check_end(struct run *run)
                 run->came_ns / NS_PER_US,
                 (run->came_ns - latest_ns(run, outcome->frames)) / NS_PER_US);
     }
+    const bool asked = plan->asks != 0 || plan->poor_ppm != 0;
     /* Each repair or NACK must be for a missed frame; if members ask, repairs may be repeated. */
-    if (plan->asks == 0 &&
-        (outcome->repairs > outcome->missed || outcome->nacks > outcome->missed)) {
+    if (!asked && (outcome->repairs > outcome->missed || outcome->nacks > outcome->missed)) {
         violate(run, "%" PRIu64 " repairs and %" PRIu64 " NACKs for %" PRIu64 " frames missed",
                 outcome->repairs, outcome->nacks, outcome->missed);
     }
-    if (plan->asks == 0 &&
+    if (!asked &&
         outcome->control > 4 * plan->members * (outcome->frames + messages) + outcome->missed) {
         violate(run, "%" PRIu64 " control messages for %" PRIu64 " frames", outcome->control,
                 outcome->frames);

@@ -154,6 +154,7 @@ void plan_make(struct plan *plan, uint64_t seed)
     plan_network(plan, &random);
     plan_orders(plan, &random);
     plan_fates(plan, &random);
+    plan->poor_ppm = plan->quiet || plan->dies ? 0 : some(&random, 6, 1000000);
 }
 
 void plan_free(struct plan *plan)
@@ -177,9 +178,10 @@ static void describe(const struct plan *plan, const struct outcome *outcome)
         plan->deaf ? ", some deaf" : "", plan->dies ? ", one dies" : "", plan->delay_ns,
         plan->jitter_ns);
     printf("  ppm: loss %u, shared %u, burst %u, duplicate %u, corrupt %u, full %u, refuse %u, "
-           "forge %u, late %u\n",
+           "forge %u, late %u, poor %u\n",
            plan->loss_ppm, plan->shared_ppm, plan->burst_ppm, plan->duplicate_ppm,
-           plan->corrupt_ppm, plan->full_ppm, plan->refuse_ppm, plan->forge_ppm, plan->late_ppm);
+           plan->corrupt_ppm, plan->full_ppm, plan->refuse_ppm, plan->forge_ppm, plan->late_ppm,
+           plan->poor_ppm);
     printf("  %" PRIu64 " frames, %" PRIu64 " missed, %" PRIu64 " repairs, %" PRIu64
            " NACKs, %" PRIu64 " control frames, %" PRIu64 " us\n",
            outcome->frames, outcome->missed, outcome->repairs, outcome->nacks, outcome->control,

@@ -17,6 +17,9 @@
 /** A run that takes longer is considered endless. */
 #define LONGEST_NS (300 * NS_PER_S)
 
+/** In a run, this many control messages find no memory; more would only take time. */
+#define REFUSED_MAX 50u
+
 /** A frame, or some frames of a batch, in flight; each arrival holds a reference. */
 struct sim_packet {
     uint32_t references;
@@ -33,6 +36,7 @@ enum {
     WAKES, /**< the member is woken */
     SENDS, /**< the member sends its next message */
     ASKS,  /**< the member asks, after a long wait */
+    LACKS, /**< the member asks if it lacks acknowledgements, and will do so again */
 };
 
 /** A message that is being sent. */
@@ -167,7 +171,7 @@ static void put_on_wire(struct host *host, const struct rawe_bytes *frame)
  * Send a control message over a connection: it arrives exactly once, after a random delay, and
  * later messages may overtake it.
  */
-static void send_control(void *context, uint32_t to, const uint8_t *bytes, size_t len_bytes)
+static bool send_control(void *context, uint32_t to, const uint8_t *bytes, size_t len_bytes)
 {
     struct host *host = context;
     struct run *run = host->run;
@@ -182,7 +186,7 @@ static void send_control(void *context, uint32_t to, const uint8_t *bytes, size_
         rawe_group_control_decode(&control, packet->bytes, len_bytes) != RAWE_DECODE_OK) {
         violate(run, "member %u sends a control message that is none", host->self);
         free(packet);
-        return;
+        return false;
     }
     if (control.type == RAWE_GROUP_NACK && known_too_early(&host->known, &control, run->now_ns)) {
         violate(run, "member %u asks for what may only be late", host->self);
@@ -192,7 +196,13 @@ static void send_control(void *context, uint32_t to, const uint8_t *bytes, size_
                run->now_ns, host->self, to, control.type, control.flags, control.root,
                control.sequence, control.piece);
     }
+    if (run->refused < REFUSED_MAX && sim_random_chance(&run->random, plan->poor_ppm)) {
+        run->refused++;
+        free(packet);
+        return false;
+    }
     add_event(run, run->now_ns + plan->delay_ns + late_ns, to, WAKES, packet);
+    return true;
 }
 
 static void put_batch_on_wire(struct host *host, const uint8_t *head, const struct rawe_bytes *data,
@@ -357,6 +367,19 @@ static void send_next(struct run *run, struct host *host)
     if (host->group.held_ns != 0 && (!order->may_wait || run->plan->share_from == 0 ||
                                      host->group.sent - host->group.base < run->plan->share_from)) {
         violate(run, "member %u holds a frame back", host->self);
+    }
+}
+
+/** As the owner does, ask for acknowledgements at intervals, until all messages have them. */
+static void ask_as_root(struct run *run, struct host *host)
+{
+    const struct rawe_group *group = &host->group;
+    if (group->base != group->sent) {
+        rawe_group_ask(&host->group, RAWE_GROUP_ALL);
+    }
+    if (group->base != group->next || group->first != NULL ||
+        order_of(run->plan, host->self, host->sends) != NULL) {
+        add_event(run, run->now_ns + ASK_NS, host->self, LACKS, NULL);
     }
 }
 
@@ -537,6 +560,8 @@ static void happen(struct run *run, const struct sim_event *event)
         rawe_group_ask(&host->group, sim_random_below(&run->random, 2) == 0
                                          ? RAWE_GROUP_ALL
                                          : (host->self + 1) % run->plan->members);
+    } else if (event->kind == LACKS) {
+        ask_as_root(run, host);
     } else if (event->at_ns == host->wake_ns) {
         host->wake_ns = NEVER;
         host->group.withheld = sim_random_chance(&run->random, run->plan->refuse_ppm);
@@ -561,6 +586,9 @@ static void begin(struct run *run)
                               .at_bytes = net_zeroed(plan->members * sizeof(uint32_t))};
         known_init(&host->known, plan);
         wake_by(host, plan->fate[i].starts_ns);
+        if (plan->poor_ppm != 0) {
+            add_event(run, BEGIN_NS + ASK_NS, i, LACKS, NULL);
+        }
     }
     for (uint32_t i = 0; i < plan->orders; i++) {
         add_event(run, plan->order[i].at_ns, plan->order[i].root, SENDS, NULL);

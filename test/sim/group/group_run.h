@@ -36,6 +36,7 @@ struct run {
     uint64_t now_ns;
     struct host *host;
     uint64_t came_ns; /**< time of the last delivery */
+    uint32_t refused; /**< control messages for which there was no memory */
     bool trace;
 };
 

@@ -17,6 +17,9 @@
 
 #define NEVER UINT64_MAX
 
+/** Interval at which a root that lacks acknowledgements asks, if memory is short. */
+#define ASK_NS NS_PER_S
+
 /** Start time of a run; not 0, which means "none" in places. */
 #define BEGIN_NS NS_PER_S
 
@@ -60,6 +63,7 @@ struct plan {
     uint32_t forge_ppm;   /**< a forged frame accompanies another */
     uint32_t late_ppm;    /**< a control message is late because of loss on its connection, ... */
     uint64_t late_ns;     /**< ... by up to this time */
+    uint32_t poor_ppm;    /**< a member lacks memory for a control message; roots ask again */
     uint32_t asks;        /**< requests by a member that has waited for long */
     bool unfenced;        /**< members leave when allowed to, without a fence */
     bool dies;            /**< a member dies, so some data may be lost */

@@ -258,6 +258,32 @@ TEST(mca_btl_rawe_multicast_progress__asks_those_that_a_call_waits_for)
     assert_int_equal(unit_count_controls(RAWE_GROUP_STATUS), 2); /* down the tree */
 }
 
+/** Nothing else would replace an acknowledgement for which a member had no memory. */
+TEST(mca_btl_rawe_multicast_progress__asks_those_that_a_closed_group_waits_for)
+{
+    struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
+    struct mca_btl_rawe_transfer message = {.data = "8 bytes", .len_bytes = 8};
+
+    assert_true(mca_btl_rawe_multicast_send(group, &message));
+    unit_progress_after(1);
+    assert_int_equal(unit_count_controls(RAWE_GROUP_STATUS), 2);
+    unit_progress_after(5000);
+    assert_int_equal(unit_count_controls(RAWE_GROUP_STATUS), 0); /* the next call will ask */
+    mca_btl_rawe_multicast_close(group, true);
+    unit_progress_after(1);
+    unit_progress_after(900);
+    assert_int_equal(unit_count_controls(RAWE_GROUP_STATUS), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        unit_progress_after(1000);
+        assert_int_equal(unit_count_controls(RAWE_GROUP_STATUS), 2);
+    }
+    unit_receive_ack(ID, 1, 1);
+    unit_receive_ack(ID, 2, 1);
+    unit_progress_after(1000);
+    assert_int_equal(fake.controls.count, 0);
+    assert_false(mca_btl_rawe_multicast_busy(&fake.net_module));
+}
+
 /** Sending a control message may complete waiting messages; MPI's callbacks are deferred. */
 TEST(mca_btl_rawe_multicast_progress__defers_completions)
 {
@@ -606,6 +632,27 @@ TEST(mca_btl_rawe_multicast_close__lasts_until_all_have_everything)
     unit_receive_ack(ID, 2, 1); /* for a group that is gone */
     assert_int_equal(mca_btl_rawe_multicast_counters(&fake.net_module).messages_sent,
                      2); /* unchanged */
+}
+
+/** A root asks as long as it waits, so its group must be known here until it has its answer. */
+TEST(mca_btl_rawe_multicast_close__lasts_until_there_is_memory_for_acknowledgements)
+{
+    struct mca_btl_rawe_multicast *group = unit_group_enter(ID);
+    const struct rawe_group_control status = {.type = RAWE_GROUP_STATUS,
+                                              .flags = RAWE_GROUP_FLAG_AGAIN,
+                                              .root = 1,
+                                              .sequence = (uint32_t)ID + 1};
+
+    refuse_data();
+    fake.refuses_control = true;
+    mca_btl_rawe_multicast_close(group, true);
+    unit_progress_after(5000);
+    assert_true(mca_btl_rawe_multicast_busy(&fake.net_module));
+    fake.refuses_control = false;
+    unit_receive_control(ID, 1, &status, "", false);
+    assert_int_equal(unit_count_controls(RAWE_GROUP_ACK), 1);
+    unit_progress_after(1);
+    assert_false(mca_btl_rawe_multicast_busy(&fake.net_module));
 }
 
 /** While the program was outside MPI, more frames arrived than one progress call reads. */

@@ -34,8 +34,10 @@ bool rawe_peer_send_control(struct rawe_peer *peer, uint64_t channel, const uint
     assert_true(peer == &fake.endpoints[1].peer || peer == &fake.endpoints[2].peer);
     assert_int_not_equal(channel, 0);
     fake.sent_deferring = mca_btl_rawe_state.deferral.active;
-    note_frame(&fake.controls, &piece, 1);
-    return true;
+    if (!fake.refuses_control) {
+        note_frame(&fake.controls, &piece, 1);
+    }
+    return !fake.refuses_control;
 }
 
 /* Return NULL for a process that Open MPI has not introduced. */

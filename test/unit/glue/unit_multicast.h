@@ -43,6 +43,7 @@ struct fake {
     unsigned opened;                             /**< group ports opened */
     unsigned closed_full;                        /**< calls for which the link stays full */
     bool refuses_port, refuses_bulk, refuses_filter;
+    bool refuses_control;  /**< there is no memory for control messages */
     bool gets[2][256];     /**< by last byte of group id: the ports accept frames, batches */
     unsigned placed;       /**< packets received directly into the buffer */
     unsigned batch_source; /**< member whose address batches are sent from */

@@ -38,14 +38,14 @@
 /** Messages closer together than this, without progress between them, may wait to share a frame. */
 #define STREAK_NS 5000u
 
-/** A call that waits longer than this probes the members it waits for, at this interval. */
+/** A group that waits longer than this probes the members it waits for, at this interval. */
 #define ASK_NS 1000000000ull
 
 struct mca_btl_rawe_multicast {
     struct rawe_group core;
     struct rawe_link busy; /**< in the list of groups with something in flight */
     bool closed;
-    uint64_t asked_ns; /**< when a call began to wait, or last probed; 0: not set */
+    uint64_t asked_ns; /**< when the group began to wait, or last probed; 0: not set */
     struct mca_btl_rawe_transfer *transfer; /**< the call's transfer; NULL: no call waits */
     uint32_t root;                          /**< the message's root; this member for a send */
     size_t taken_bytes;                     /**< received so far, if the message is expected */
@@ -114,11 +114,11 @@ static bool send_multicast(void *context, const struct rawe_bytes *bytes)
 }
 
 /** Implement rawe_group_output.control. */
-static void send_control(void *context, uint32_t to, const uint8_t *bytes, size_t len_bytes)
+static bool send_control(void *context, uint32_t to, const uint8_t *bytes, size_t len_bytes)
 {
     struct mca_btl_rawe_multicast *group = context;
-    (void)rawe_peer_send_control(&group->endpoints[to]->peer, group->core.config.id, bytes,
-                                 len_bytes);
+    return rawe_peer_send_control(&group->endpoints[to]->peer, group->core.config.id, bytes,
+                                  len_bytes);
 }
 
 /** 224.0.0.254, for experiments (RFC 4727): snooping switches flood it (RFC 4541). */
@@ -637,12 +637,21 @@ bool mca_btl_rawe_multicast_done(void)
     return NULL == groups.module || link == &groups.busy;
 }
 
-/** Probe the members that a call waits for, if it has waited for long. */
+/** Return true if a call waits for other members, or a closed group for acknowledgements. */
+static bool awaits_members(const struct mca_btl_rawe_multicast *group)
+{
+    return NULL != group->transfer || (group->closed && group->core.base != group->core.sent);
+}
+
+/**
+ * Probe the members that the group waits for, if it has waited for long. This also replaces control
+ * messages for which there was no memory; without them, a closed group would stay forever.
+ */
 static void members_ask(struct mca_btl_rawe_multicast *group, uint64_t now_ns)
 {
-    if (NULL != group->transfer && 0 != group->asked_ns && now_ns - group->asked_ns >= ASK_NS) {
-        rawe_group_ask(&group->core,
-                       group->root == group->core.config.self ? RAWE_GROUP_ALL : group->root);
+    if (awaits_members(group) && 0 != group->asked_ns && now_ns - group->asked_ns >= ASK_NS) {
+        const bool receives = NULL != group->transfer && group->root != group->core.config.self;
+        rawe_group_ask(&group->core, receives ? group->root : RAWE_GROUP_ALL);
         group->asked_ns = now_ns;
     }
     group->asked_ns = 0 == group->asked_ns ? now_ns : group->asked_ns;

@@ -337,7 +337,7 @@ static void repair_frame(const struct rawe_group *group, uint32_t to,
         const uint32_t left_bytes = control.payload_bytes - at_bytes;
         control.data_bytes =
             (uint16_t)(left_bytes < RAWE_GROUP_PIECE_BYTES ? left_bytes : RAWE_GROUP_PIECE_BYTES);
-        rawe_group_send_control(&group->config, to, &control, payload + at_bytes);
+        (void)rawe_group_send_control(&group->config, to, &control, payload + at_bytes);
         at_bytes += control.data_bytes;
         control.piece++;
     } while (at_bytes != control.payload_bytes);
@@ -405,7 +405,7 @@ static void send_wait(const struct rawe_group *group, uint32_t root)
         .root = (uint16_t)root,
         .sequence = stream == NULL ? rawe_group_first_sequence(&group->config) : stream->next};
     group->config.counters->waits_sent++;
-    rawe_group_send_control(&group->config, root, &control, NULL);
+    (void)rawe_group_send_control(&group->config, root, &control, NULL);
 }
 
 void rawe_group_ask(struct rawe_group *group, uint32_t root)
@@ -416,7 +416,8 @@ void rawe_group_ask(struct rawe_group *group, uint32_t root)
         return;
     }
     if (root == RAWE_GROUP_ALL) {
-        rawe_group_send_down(config, config->self, RAWE_GROUP_FLAG_AGAIN, group->sent);
+        rawe_group_send_down(config, config->self, group->children, group->base,
+                             RAWE_GROUP_FLAG_AGAIN, group->sent);
         return;
     }
     send_wait(group, root);
@@ -494,7 +495,7 @@ static void receive_as_root(struct rawe_group *group, uint32_t from,
         group->config.counters->dropped_member++;
     } else if (control->sequence != group->sent || group->base != group->sent) {
         group->config.counters->status_sent++;
-        rawe_group_send_control(&group->config, from, &status, NULL);
+        (void)rawe_group_send_control(&group->config, from, &status, NULL);
     }
 }
 
@@ -559,7 +560,8 @@ void rawe_group_progress(struct rawe_group *group, uint64_t now_ns)
         group->status_ns = 0;
         if (group->base != group->sent) {
             group->asked = group->sent;
-            rawe_group_send_down(&group->config, group->config.self, 0, group->sent);
+            rawe_group_send_down(&group->config, group->config.self, group->children, group->base,
+                                 0, group->sent);
         }
     }
     transmit_queued(group, false, now_ns);

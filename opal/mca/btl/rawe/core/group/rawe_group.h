@@ -26,6 +26,9 @@
  * if its owner sends many. The frame is sent when it is full, when a message must not wait, or when
  * the owner makes progress.
  *
+ * Without memory, a control message is not sent. The owner calls rawe_group_ask after a long wait,
+ * which replaces the message.
+ *
  * No member is given up on, however long it is silent: the connections detect dead processes.
  * rawe_group_ask sends something to the members that this one is waiting for.
  *
@@ -123,8 +126,9 @@ uint64_t rawe_group_next_ns(const struct rawe_group *group);
 
 /**
  * Send a control message to `root`, whose message the owner awaits, and to the next member; or down
- * the tree if the owner awaits acknowledgements (RAWE_GROUP_ALL). This detects dead members, and
- * requests messages dropped for lack of memory. Call it after a long wait.
+ * the tree, to those that have not acknowledged, if the owner awaits acknowledgements
+ * (RAWE_GROUP_ALL). This detects dead members, and requests messages dropped for lack of memory.
+ * Call it after a long wait, also for a group whose other members need only acknowledge.
  */
 void rawe_group_ask(struct rawe_group *group, uint32_t root);
 

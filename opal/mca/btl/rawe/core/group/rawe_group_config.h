@@ -59,9 +59,9 @@ struct rawe_group_output {
                   uint32_t segment_bytes);
     /**
      * Send a control message over the connection to a member. It is copied, and delivered once and
-     * in any order, unless there is no memory for it.
+     * in any order. Returns false, without sending it, if there is no memory for it.
      */
-    void (*control)(void *context, uint32_t to, const uint8_t *bytes, size_t len_bytes);
+    bool (*control)(void *context, uint32_t to, const uint8_t *bytes, size_t len_bytes);
     const uint32_t *batch_bytes; /**< current limit of a batch's data */
     void *context;
 };
@@ -123,8 +123,11 @@ static inline uint32_t rawe_group_first_child(const struct rawe_group_config *co
     return rawe_group_position(config, config->self, root) * RAWE_GROUP_CHILDREN + 1;
 }
 
-/** Send a control message with `data_bytes` of data. */
-static inline void rawe_group_send_control(const struct rawe_group_config *config, uint32_t to,
+/**
+ * Send a control message with `data_bytes` of data. Returns false if there is no memory for it. The
+ * caller must remember an ACK that was not sent. rawe_group_ask replaces all others.
+ */
+static inline bool rawe_group_send_control(const struct rawe_group_config *config, uint32_t to,
                                            const struct rawe_group_control *control,
                                            const uint8_t *data)
 {
@@ -133,21 +136,8 @@ static inline void rawe_group_send_control(const struct rawe_group_config *confi
     if (control->data_bytes != 0) {
         memcpy(bytes + RAWE_GROUP_CONTROL_HEADER_BYTES, data, control->data_bytes);
     }
-    config->output.control(config->output.context, to, bytes,
-                           RAWE_GROUP_CONTROL_HEADER_BYTES + control->data_bytes);
-}
-
-/** Send a STATUS to this member's children in a root's tree. */
-static inline void rawe_group_send_down(const struct rawe_group_config *config, uint32_t root,
-                                        uint8_t flags, uint32_t sequence)
-{
-    const struct rawe_group_control control = {
-        .type = RAWE_GROUP_STATUS, .flags = flags, .root = (uint16_t)root, .sequence = sequence};
-    const uint32_t child = rawe_group_first_child(config, root);
-    for (uint32_t i = 0; i < RAWE_GROUP_CHILDREN && child + i < config->members; i++) {
-        config->counters->status_sent++;
-        rawe_group_send_control(config, (root + child + i) % config->members, &control, NULL);
-    }
+    return config->output.control(config->output.context, to, bytes,
+                                  RAWE_GROUP_CONTROL_HEADER_BYTES + control->data_bytes);
 }
 
 /**
@@ -159,6 +149,27 @@ static inline uint32_t rawe_group_beyond(const struct rawe_group_config *config,
 {
     const uint32_t distance = acknowledged - low;
     return distance <= 2 * config->window_frames ? distance : 0;
+}
+
+/**
+ * Send a STATUS to this member's children in a root's tree. Leave out those whose subtree has
+ * acknowledged everything before `sequence`, because they may have left.
+ */
+static inline void rawe_group_send_down(const struct rawe_group_config *config, uint32_t root,
+                                        const uint32_t *children, uint32_t low, uint8_t flags,
+                                        uint32_t sequence)
+{
+    const struct rawe_group_control control = {
+        .type = RAWE_GROUP_STATUS, .flags = flags, .root = (uint16_t)root, .sequence = sequence};
+    const uint32_t child = rawe_group_first_child(config, root);
+    for (uint32_t i = 0; i < RAWE_GROUP_CHILDREN && child + i < config->members; i++) {
+        if (rawe_group_beyond(config, low, children[i]) <
+            rawe_group_beyond(config, low, sequence)) {
+            config->counters->status_sent++;
+            (void)rawe_group_send_control(config, (root + child + i) % config->members, &control,
+                                          NULL);
+        }
+    }
 }
 
 /**

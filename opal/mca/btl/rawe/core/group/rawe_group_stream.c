@@ -186,7 +186,10 @@ static uint32_t acked_by_all(const struct rawe_group_stream *stream)
     return stream->next - stream->config->window_frames;
 }
 
-/** Acknowledge for the subtree once it has all frames that the root asked about. */
+/**
+ * Acknowledge for the subtree once it has all frames that the root asked about. Without memory, the
+ * acknowledgement is still owed, so this member stays, and answers when the root asks again.
+ */
 static void answer_tree(struct rawe_group_stream *stream)
 {
     const struct rawe_group_config *config = stream->config;
@@ -197,10 +200,12 @@ static void answer_tree(struct rawe_group_stream *stream)
         const uint32_t parent = (position - 1) / RAWE_GROUP_CHILDREN;
         const struct rawe_group_control control = {
             .type = RAWE_GROUP_ACK, .root = (uint16_t)stream->root, .sequence = next};
-        stream->owes = false;
-        stream->acked = next;
-        config->counters->acks_sent++;
-        rawe_group_send_control(config, (stream->root + parent) % config->members, &control, NULL);
+        if (rawe_group_send_control(config, (stream->root + parent) % config->members, &control,
+                                    NULL)) {
+            stream->owes = false;
+            stream->acked = next;
+            config->counters->acks_sent++;
+        }
     }
 }
 
@@ -380,7 +385,8 @@ void rawe_group_stream_status(struct rawe_group_stream *stream,
     if (again) { /* a message may have been lost when out of memory */
         stream->asked = stream->next;
     }
-    rawe_group_send_down(stream->config, stream->root, control->flags, control->sequence);
+    rawe_group_send_down(stream->config, stream->root, stream->children, acked_by_all(stream),
+                         control->flags, control->sequence);
     plan_answer(stream, again || rawe_sequence_before(stream->acked, control->sequence),
                 control->sequence, now_ns);
 }
@@ -404,7 +410,7 @@ static void send_nack(struct rawe_group_stream *stream)
     if (control.data_bytes != 0) {
         stream->asked = i;
         stream->config->counters->nacks_sent++;
-        rawe_group_send_control(stream->config, stream->root, &control, bitmap);
+        (void)rawe_group_send_control(stream->config, stream->root, &control, bitmap);
     }
 }
 
