@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "linux/packet/rawe_helper.h"
@@ -279,6 +280,39 @@ TEST(open__of_a_caller_that_comes_again_does_not_wait_long)
     alarm(PATIENCE_MS / 1000); /* a helper may take a minute */
     assert_int_equal(rawe_helper_open(&config, NULL, 0, &error), -1);
     alarm(0);
+}
+
+/** Make a request that takes as long as it may. */
+static void *ask_a_silent_one(void *timeout_ms)
+{
+    const struct rawe_helper_request request = request_for(WAIT);
+    struct rawe_port_error error;
+
+    (void)rawe_helper_ask(SELF, &request, *(const int *)timeout_ms, &error);
+    return NULL;
+}
+
+/** Another thread's request may take a minute, and the service thread must answer PINGs. */
+TEST(open__of_a_caller_that_comes_again_does_not_wait_for_other_threads)
+{
+    const struct rawe_port_config config = {.use = RAWE_PORT_RESPONDER,
+                                            .helper = SELF,
+                                            .interface_index = 1,
+                                            .key = GRANT,
+                                            .once = true};
+    int timeout_ms = 8000;
+    struct rawe_port_error error;
+    struct timespec began, ended;
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, ask_a_silent_one, &timeout_ms), 0);
+    usleep(500000);
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    assert_int_equal(rawe_helper_open(&config, NULL, 0, &error), -1);
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    assert_int_equal(error.code, EAGAIN);
+    assert_in_range(ended.tv_sec - began.tv_sec, 0, 5);
+    pthread_join(thread, NULL);
 }
 
 TEST(ask__says_why_nothing_is_granted)

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../sys/rawe_shared.h"
@@ -36,6 +37,7 @@
 
 #define STACK_BYTES 16384u
 #define NS_PER_MS 1000000u
+#define NS_PER_S 1000000000u
 
 /** rawe_port_error.step; compared by address. */
 static const char NO_ANSWER[] = "rawe-socket-helper ended without an answer";
@@ -43,11 +45,11 @@ static const char NO_ANSWER[] = "rawe-socket-helper ended without an answer";
 /** A helper that has granted a socket and may grant more. */
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t released;
-    bool in_use; /**< by one thread, which then owns the other members */
-    int fd;      /**< -1: none */
+    pthread_cond_t released; /**< init_released initializes it */
+    bool in_use;             /**< by one thread, which then owns the other members */
+    int fd;                  /**< -1: none */
     char path[PATH_MAX];
-} waiting = {.lock = PTHREAD_MUTEX_INITIALIZER, .released = PTHREAD_COND_INITIALIZER, .fd = -1};
+} waiting = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
 /** A helper being started, in memory that three processes share briefly. */
 struct start {
@@ -168,11 +170,14 @@ static const char *status_reason(uint32_t status)
     return reason != NULL ? reason : "rawe-socket-helper's answer makes no sense";
 }
 
-/** Wait until an answer can be received, or the other end is closed. */
-static bool await_answer(int fd, int timeout_ms)
+static uint64_t after_ms(int ms)
 {
-    const uint64_t until_ns = rawe_port_clock_ns() + (uint64_t)timeout_ms * NS_PER_MS;
+    return rawe_port_clock_ns() + (uint64_t)ms * NS_PER_MS;
+}
 
+/** Wait until an answer can be received, or the other end is closed. */
+static bool await_answer(int fd, uint64_t until_ns)
+{
     for (;;) {
         struct pollfd wait = {.fd = fd, .events = POLLIN};
         const uint64_t now_ns = rawe_port_clock_ns();
@@ -188,7 +193,7 @@ static bool await_answer(int fd, int timeout_ms)
 }
 
 /** Send the request and receive the answer. Returns the socket, or -1 and the error. */
-static int request_socket(int fd, const struct rawe_helper_request *request, int timeout_ms,
+static int request_socket(int fd, const struct rawe_helper_request *request, uint64_t until_ns,
                           struct rawe_port_error *error)
 {
     struct rawe_helper_answer answer;
@@ -197,7 +202,7 @@ static int request_socket(int fd, const struct rawe_helper_request *request, int
     if (!rawe_descriptor_send(fd, request, sizeof *request, -1)) {
         return rawe_port_failed(error, NO_ANSWER, EPERM);
     }
-    if (!await_answer(fd, timeout_ms)) {
+    if (!await_answer(fd, until_ns)) {
         return rawe_port_failed(error, "rawe-socket-helper did not answer in time", EPERM);
     }
     if (rawe_descriptor_receive(fd, &answer, sizeof answer, &socket_fd) != sizeof answer) {
@@ -217,18 +222,37 @@ static int request_socket(int fd, const struct rawe_helper_request *request, int
     return -1;
 }
 
+static void init_released(void)
+{
+    pthread_condattr_t attributes;
+
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&waiting.released, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+}
+
 /**
  * Wait for our turn: ports opened in parallel use the same helper in turn. No lock is
- * held meanwhile, because starting a helper is a kind of fork.
+ * held meanwhile, because starting a helper is a kind of fork. Returns false if it is not our turn
+ * by `until_ns`.
  */
-static void use_waiting(void)
+static bool use_waiting(uint64_t until_ns)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    const struct timespec until = {.tv_sec = (time_t)(until_ns / NS_PER_S),
+                                   .tv_nsec = (long)(until_ns % NS_PER_S)};
+    int code = 0;
+
+    (void)pthread_once(&once, init_released);
     pthread_mutex_lock(&waiting.lock);
-    while (waiting.in_use) {
-        pthread_cond_wait(&waiting.released, &waiting.lock);
+    while (waiting.in_use && code == 0) {
+        code = pthread_cond_timedwait(&waiting.released, &waiting.lock, &until);
     }
+    const bool ours = !waiting.in_use;
     waiting.in_use = true;
     pthread_mutex_unlock(&waiting.lock);
+    return ours;
 }
 
 static void release_waiting(void)
@@ -249,16 +273,17 @@ static void hang_up_helper(void)
 
 void rawe_helper_hang_up(void)
 {
-    use_waiting();
-    hang_up_helper();
-    release_waiting();
+    if (use_waiting(after_ms(TIMEOUT_MS))) { /* otherwise another thread needs the helper */
+        hang_up_helper();
+        release_waiting();
+    }
 }
 
 /** Send a request to the waiting helper, which exits after a refusal. */
-static int ask_waiting(const struct rawe_helper_request *request, int timeout_ms,
+static int ask_waiting(const struct rawe_helper_request *request, uint64_t until_ns,
                        struct rawe_port_error *error)
 {
-    const int socket_fd = request_socket(waiting.fd, request, timeout_ms, error);
+    const int socket_fd = request_socket(waiting.fd, request, until_ns, error);
 
     if (socket_fd < 0) {
         hang_up_helper();
@@ -267,13 +292,13 @@ static int ask_waiting(const struct rawe_helper_request *request, int timeout_ms
 }
 
 /** Implement rawe_helper_ask, with `waiting` in use. */
-static int ask_helper(const char *path, const struct rawe_helper_request *request, int timeout_ms,
-                      struct rawe_port_error *error)
+static int ask_helper(const char *path, const struct rawe_helper_request *request,
+                      uint64_t until_ns, struct rawe_port_error *error)
 {
     int ends[2];
 
     if (waiting.fd >= 0 && strcmp(waiting.path, path) == 0) {
-        const int socket_fd = ask_waiting(request, timeout_ms, error);
+        const int socket_fd = ask_waiting(request, until_ns, error);
         if (socket_fd >= 0 || error->step != NO_ANSWER) {
             return socket_fd;
         } /* the helper has granted all its sockets, or exited */
@@ -292,7 +317,7 @@ static int ask_helper(const char *path, const struct rawe_helper_request *reques
     assert(strlen(path) < sizeof waiting.path); /* otherwise the helper would not have started */
     strcpy(waiting.path, path);
     waiting.fd = ends[0];
-    return ask_waiting(request, timeout_ms, error);
+    return ask_waiting(request, until_ns, error);
 }
 
 int rawe_helper_ask(const char *path, const struct rawe_helper_request *request, int timeout_ms,
@@ -301,8 +326,11 @@ int rawe_helper_ask(const char *path, const struct rawe_helper_request *request,
     if (path == NULL || *path == '\0') {
         return rawe_port_failed(error, "btl_rawe_helper is empty", EPERM);
     }
-    use_waiting();
-    const int socket_fd = ask_helper(path, request, timeout_ms, error);
+    const uint64_t until_ns = after_ms(timeout_ms);
+    if (!use_waiting(after_ms(timeout_ms / 2))) { /* leave the helper time to answer */
+        return rawe_port_failed(error, "other threads' requests to rawe-socket-helper", EAGAIN);
+    }
+    const int socket_fd = ask_helper(path, request, until_ns, error);
     release_waiting();
     return socket_fd;
 }

@@ -76,8 +76,9 @@ int rawe_helper_open(const struct rawe_port_config *config, const struct rawe_fa
 void rawe_helper_hang_up(void);
 
 /**
- * Send a request to the program `path`, which is started unless one is waiting. Takes at most
- * `timeout_ms`; threads take turns. See rawe_helper_open.
+ * Send a request to the program `path`, which is started unless one is waiting. Threads take turns.
+ * Takes at most `timeout_ms`: the error is EAGAIN if other threads' requests take half of it. See
+ * rawe_helper_open.
  */
 int rawe_helper_ask(const char *path, const struct rawe_helper_request *request, int timeout_ms,
                     struct rawe_port_error *error);
