@@ -390,6 +390,32 @@ TEST(component_progress__yields_where_others_use_the_processor)
     atomic_store(&mca_btl_rawe_state.shared, false);
 }
 
+static unsigned performed;
+
+static void perform(struct mca_btl_rawe_work *work)
+{
+    performed++;
+}
+
+/** A callback may wait for what it sent: in order, behind what other threads handed over. */
+TEST(component_progress__does_what_was_handed_over_for_a_callback_that_waits)
+{
+    struct mca_btl_rawe_work work = {.perform = perform};
+
+    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    rawe_list_init(&mca_btl_rawe_state.complete);
+    performed = 0;
+    mca_btl_rawe_lock();
+    mca_btl_rawe_lock(); /* in the callback */
+    mca_btl_rawe_lock_hand_over(&work);
+    mca_btl_rawe_unlock();
+    assert_int_equal(performed, 0);
+    assert_int_equal(mca_btl_rawe_component.super.btl_progress(), 0);
+    assert_int_equal(performed, 1);
+    mca_btl_rawe_unlock();
+    assert_int_equal(performed, 1);
+}
+
 /* ---- the offer to coll/rawe: which processes take part ---- */
 
 static unsigned published, capabilities;

@@ -274,6 +274,22 @@ TEST(mca_btl_rawe_enter__leaves_what_was_handed_over_in_a_callback)
     assert_int_equal(items_done[0], 1);
 }
 
+/** In a callback, a call that must not overtake that work hands over its own. */
+TEST(mca_btl_rawe_enter_in_order__not_past_what_was_handed_over)
+{
+    struct item later = {.work = {.perform = do_item}, .number = 1};
+
+    mca_btl_rawe_lock();
+    assert_true(mca_btl_rawe_enter_in_order());
+    mca_btl_rawe_engines_lock.handed_over = &one_item.work;
+    mca_btl_rawe_unlock();
+    assert_false(mca_btl_rawe_enter_in_order());
+    mca_btl_rawe_lock_hand_over(&later.work);
+    assert_int_equal(items_done[0], 0);
+    mca_btl_rawe_unlock();
+    assert_int_equal(items_done[0], 2);
+}
+
 TEST(mca_btl_rawe_lock_hand_over__no_thread_is_inside_any_more)
 {
     pthread_t thread = begin_stay();

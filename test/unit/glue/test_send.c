@@ -6,6 +6,7 @@
  */
 #include "btl_rawe_send.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -250,6 +251,44 @@ TEST(mca_btl_rawe_send__behind_what_was_handed_over)
     assert_int_equal(mca_btl_rawe_send(&module.super, &endpoint, &fragments[0]->base, 1),
                      OPAL_SUCCESS);
     assert_int_equal(sent, 1);
+    assert_int_equal(reported, 0);
+}
+
+/** Waited for twice: when a thread is inside, and when another one has handed over a part. */
+static pthread_barrier_t steps;
+
+/** Act as the thread inside, whose callback sends the next part. */
+static void *send_next_main(void *context)
+{
+    mca_btl_rawe_lock();
+    pthread_barrier_wait(&steps);
+    pthread_barrier_wait(&steps);
+    mca_btl_rawe_lock(); /* in the callback */
+    assert_int_equal(mca_btl_rawe_send(&module.super, &endpoint, &fragments[1]->base, 1),
+                     OPAL_SUCCESS);
+    mca_btl_rawe_unlock();
+    mca_btl_rawe_unlock();
+    return context;
+}
+
+/** The parts of a long message have no PRIORITY: their order matters. */
+TEST(mca_btl_rawe_send__in_a_callback_behind_what_was_handed_over)
+{
+    pthread_t thread;
+
+    result = RAWE_PEER_QUEUED;
+    pthread_barrier_init(&steps, NULL, 2);
+    assert_int_equal(pthread_create(&thread, NULL, send_next_main, NULL), 0);
+    pthread_barrier_wait(&steps);
+    assert_int_equal(mca_btl_rawe_send(&module.super, &endpoint, &fragments[0]->base, 1),
+                     OPAL_SUCCESS);
+    assert_int_equal(sent, 0);
+    pthread_barrier_wait(&steps);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    pthread_barrier_destroy(&steps);
+    assert_int_equal(sent, 2);
+    assert_ptr_equal(sent_in_order[0], &fragments[0]->message.send);
+    assert_ptr_equal(sent_in_order[1], &fragments[1]->message.send);
     assert_int_equal(reported, 0);
 }
 

@@ -421,6 +421,17 @@ static void act_without_lock(void)
     }
 }
 
+/** Do what was handed over, for which a callback up the stack may wait, and report its results. */
+static inline void catch_up(struct mca_btl_rawe_state *state)
+{
+    if (OPAL_UNLIKELY(mca_btl_rawe_lock_has_work())) {
+        mca_btl_rawe_lock_do_work();
+    }
+    if (OPAL_UNLIKELY(!rawe_list_empty(&state->complete))) {
+        mca_btl_rawe_send_complete_deferred();
+    }
+}
+
 static int component_progress(void)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
@@ -441,9 +452,7 @@ static int component_progress(void)
     if (OPAL_UNLIKELY(poll_clock && outside)) {
         mca_btl_rawe_progress_repair(true);
     }
-    if (OPAL_UNLIKELY(!rawe_list_empty(&state->complete))) {
-        mca_btl_rawe_send_complete_deferred();
-    }
+    catch_up(state);
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *module = state->modules[i];
         if (!atomic_load_explicit(&module->open, memory_order_acquire)) {

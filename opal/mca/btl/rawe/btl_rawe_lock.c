@@ -87,7 +87,9 @@ void mca_btl_rawe_lock_do_work(void)
 void mca_btl_rawe_unlocked_with_work(void)
 {
     if (mca_btl_rawe_trylock()) {
-        mca_btl_rawe_lock_do_work();
+        if (0 == mca_btl_rawe_engines_lock.nested) { /* otherwise when the callback returns */
+            mca_btl_rawe_lock_do_work();
+        }
         mca_btl_rawe_unlock();
     }
 }

@@ -30,8 +30,9 @@
 
 /**
  * Work handed over to the thread that has the lock. `perform` is called once, by any thread, with
- * the lock held, outside an engine's callback, and in the order of handing over. It must not call
- * Open MPI, and may free the memory.
+ * the lock held, and in the order of handing over: outside an engine's callback, or in one that
+ * makes progress, which may be waiting for the work. It must not call Open MPI, and may free the
+ * memory.
  */
 struct mca_btl_rawe_work {
     struct mca_btl_rawe_work *next;
@@ -53,10 +54,10 @@ bool mca_btl_rawe_lock_claim(void);
 /** Wait for the lock, for tools. False: this thread is inside, or MPI holds it for too long. */
 bool mca_btl_rawe_lock_claim_patiently(void);
 
-/** Have work done now, or by the thread that has the lock. */
+/** Have work done now, or by the thread that has the lock; it may be this one, in a callback. */
 void mca_btl_rawe_lock_hand_over(struct mca_btl_rawe_work *work);
 
-/** Do the work handed over. Lock held, outside an engine's callback. */
+/** Do the work handed over, if any. Lock held. */
 void mca_btl_rawe_lock_do_work(void);
 
 /** Slow paths of the functions below. */
@@ -142,6 +143,19 @@ static inline void mca_btl_rawe_unlock(void)
     if (OPAL_UNLIKELY(mca_btl_rawe_lock_has_work())) {
         mca_btl_rawe_unlocked_with_work();
     }
+}
+
+/** Like mca_btl_rawe_enter; also false in a callback while work that was handed over waits. */
+static inline bool mca_btl_rawe_enter_in_order(void)
+{
+    if (OPAL_UNLIKELY(!mca_btl_rawe_enter())) {
+        return false;
+    }
+    if (OPAL_UNLIKELY(mca_btl_rawe_lock_has_work() && 0 != mca_btl_rawe_engines_lock.nested)) {
+        mca_btl_rawe_unlock();
+        return false;
+    }
+    return true;
 }
 
 #endif

@@ -263,7 +263,8 @@ int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
         send->pieces[i].base = descriptor->des_segments[i].seg_addr.pval;
         send->pieces[i].len_bytes = descriptor->des_segments[i].seg_len;
     }
-    if (OPAL_UNLIKELY(!mca_btl_rawe_enter())) {
+    /* A part must not overtake earlier ones, which other threads have handed over. */
+    if (OPAL_UNLIKELY(!(send->ordered ? mca_btl_rawe_enter_in_order() : mca_btl_rawe_enter()))) {
         descriptor->des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
         fragment->work.perform = send_handed_over;
         mca_btl_rawe_lock_hand_over(&fragment->work);
