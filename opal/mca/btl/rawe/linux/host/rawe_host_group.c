@@ -3,7 +3,6 @@
 #include "rawe_host_group.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -36,6 +35,8 @@
 
 /** Any user of the host may connect, so the leader pauses after refusing a connection. */
 #define PAUSE_MS 5
+
+#define NS_PER_MS 1000000u
 
 /** The program needs descriptors, too: leave it 1/DESCRIPTORS_DIVISOR of them. */
 #define DESCRIPTORS_DIVISOR 8u
@@ -501,9 +502,9 @@ void rawe_host_group_close(struct rawe_host_group *group, unsigned wait_ms)
     }
     rawe_host_group_quiesce(group);
     rawe_service_remove(&group->source);
-    struct pollfd end = {.fd = group->source.fd, .events = POLLIN};
-    if (end.fd >= 0 && rawe_descriptor_send(end.fd, "", 1, -1)) {
-        (void)poll(&end, 1, (int)wait_ms);
+    const int fd = group->source.fd;
+    if (fd >= 0 && rawe_descriptor_send(fd, "", 1, -1)) {
+        (void)rawe_descriptor_await(fd, rawe_port_clock_ns() + (uint64_t)wait_ms * NS_PER_MS);
     }
     close_leader(group->leader); /* before it sees our own end */
     disconnect_leader(group);

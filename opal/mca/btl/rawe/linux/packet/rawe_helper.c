@@ -175,23 +175,6 @@ static uint64_t after_ms(int ms)
     return rawe_port_clock_ns() + (uint64_t)ms * NS_PER_MS;
 }
 
-/** Wait until an answer can be received, or the other end is closed. */
-static bool await_answer(int fd, uint64_t until_ns)
-{
-    for (;;) {
-        struct pollfd wait = {.fd = fd, .events = POLLIN};
-        const uint64_t now_ns = rawe_port_clock_ns();
-        const int rest_ms = now_ns < until_ns ? (int)((until_ns - now_ns) / NS_PER_MS) : 0;
-        const int ready = poll(&wait, 1, rest_ms);
-        if (ready > 0) {
-            return true;
-        }
-        if (ready == 0 || errno != EINTR) {
-            return false;
-        }
-    }
-}
-
 /** Send the request and receive the answer. Returns the socket, or -1 and the error. */
 static int request_socket(int fd, const struct rawe_helper_request *request, uint64_t until_ns,
                           struct rawe_port_error *error)
@@ -202,7 +185,7 @@ static int request_socket(int fd, const struct rawe_helper_request *request, uin
     if (!rawe_descriptor_send(fd, request, sizeof *request, -1)) {
         return rawe_port_failed(error, NO_ANSWER, EPERM);
     }
-    if (!await_answer(fd, until_ns)) {
+    if (!rawe_descriptor_await(fd, until_ns)) {
         return rawe_port_failed(error, "rawe-socket-helper did not answer in time", EPERM);
     }
     if (rawe_descriptor_receive(fd, &answer, sizeof answer, &socket_fd) != sizeof answer) {

@@ -4,12 +4,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdint.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "../port/rawe_port.h"
+
+#define NS_PER_MS 1000000u
 
 /** Return true if this user owns the file, which must be empty or of this length. */
 static bool is_our_file(int fd, size_t len_bytes)
@@ -109,4 +113,20 @@ ssize_t rawe_descriptor_receive(int socket_fd, void *message, size_t len_bytes, 
         return -1;
     }
     return got;
+}
+
+bool rawe_descriptor_await(int socket_fd, uint64_t until_ns)
+{
+    for (;;) {
+        struct pollfd wait = {.fd = socket_fd, .events = POLLIN};
+        const uint64_t now_ns = rawe_port_clock_ns();
+        const int rest_ms = now_ns < until_ns ? (int)((until_ns - now_ns) / NS_PER_MS) : 0;
+        const int ready = poll(&wait, 1, rest_ms);
+        if (ready > 0) {
+            return true;
+        }
+        if (ready == 0 || errno != EINTR) {
+            return false;
+        }
+    }
 }

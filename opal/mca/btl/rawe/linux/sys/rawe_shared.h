@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /**
@@ -33,5 +34,11 @@ bool rawe_descriptor_send(int socket_fd, const void *message, size_t len_bytes, 
  * descriptor). The caller closes `*fd`; -1: none.
  */
 ssize_t rawe_descriptor_receive(int socket_fd, void *message, size_t len_bytes, int *fd);
+
+/**
+ * Wait until a message can be received, or the peer has closed the socket. Signals do not end the
+ * wait. Returns false if neither happens by `until_ns`, a time of rawe_port_clock_ns.
+ */
+bool rawe_descriptor_await(int socket_fd, uint64_t until_ns);
 
 #endif
