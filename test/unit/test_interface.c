@@ -476,3 +476,65 @@ TEST(rawe_carrier__calls_again_when_there_are_descriptors_again)
     rawe_service_stop(service);
     assert_int_equal(calls, 2);
 }
+
+static struct rawe_service_source *added; /**< the source that was to be added to no service */
+
+int __real_rawe_service_add(struct rawe_service *service, struct rawe_service_source *source,
+                            struct rawe_port_error *error);
+int __wrap_rawe_service_add(struct rawe_service *service, struct rawe_service_source *source,
+                            struct rawe_port_error *error);
+
+int __wrap_rawe_service_add(struct rawe_service *service, struct rawe_service_source *source,
+                            struct rawe_port_error *error)
+{
+    if (service == NULL) {
+        added = source;
+        return 0;
+    }
+    return __real_rawe_service_add(service, source, error);
+}
+
+static bool dropped; /**< tell the next receiver that messages were dropped */
+
+ssize_t __real_recv(int fd, void *buffer, size_t bytes, int flags);
+ssize_t __wrap_recv(int fd, void *buffer, size_t bytes, int flags);
+
+ssize_t __wrap_recv(int fd, void *buffer, size_t bytes, int flags)
+{
+    if (dropped) {
+        dropped = false;
+        errno = ENOBUFS;
+        return -1;
+    }
+    return __real_recv(fd, buffer, bytes, flags);
+}
+
+static bool succeeds;
+
+/** rawe_carrier_fn: request another call unless `succeeds` is set. */
+static bool reopen(void *context, const struct rawe_interface *interface)
+{
+    return succeeds;
+}
+
+/** Sockets that cannot be reopened for hours must not start ten helpers per second. */
+TEST(rawe_carrier__calls_again_at_longer_intervals)
+{
+    struct rawe_carrier *carrier;
+    struct rawe_port_error error;
+
+    assert_int_equal(rawe_carrier_start(&carrier, NULL, reopen, NULL, &error), 0);
+    for (unsigned turn = 0; turn < 2; turn++) {
+        int rest_ms = 100;
+        succeeds = false;
+        dropped = true; /* after a success, interfaces are only reported for a reason */
+        for (unsigned i = 0; i < 110; i++) {
+            rest_ms = i < 100 ? 100 : rest_ms < 5000 ? 2 * rest_ms : 10000;
+            assert_int_equal(added->serve(added, 0), rest_ms);
+        }
+        assert_int_equal(rest_ms, 10000);
+        succeeds = true;
+        assert_int_equal(added->serve(added, 0), -1);
+    }
+    rawe_carrier_stop(carrier);
+}

@@ -17,7 +17,8 @@
 
 /**
  * Sockets that cannot be reopened are retried for ten seconds before the user is told: resources
- * that are scarce while all ranks start helpers soon become available. rawe_carrier keeps trying.
+ * that are scarce while all ranks start helpers soon become available. rawe_carrier keeps trying, at
+ * longer intervals.
  */
 #define RETRY_MS 100
 #define ATTEMPTS_MAX 100u

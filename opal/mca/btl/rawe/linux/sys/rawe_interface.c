@@ -437,15 +437,22 @@ bool rawe_interface_cuts_batches(const char *interface)
 /** A message about one link takes a few kilobytes (statistics, virtual functions). */
 #define MESSAGE_BYTES 32768u
 
-/** Delay before `changed` is called again at its request. */
+/**
+ * Delay before `changed` is called again at its request. After AGAIN_MAX requests in sequence, each
+ * doubles the delay, because the call may start a helper, which writes to the system log.
+ */
 #define AGAIN_MS 100
+#define AGAIN_MOST_MS 10000
+#define AGAIN_MAX 100u
 
 struct rawe_carrier {
     struct rawe_service_source source; /**< first */
     rawe_carrier_fn *changed;
     void *context;
-    bool listed; /**< all interfaces have been reported */
-    bool again;  /**< `changed` has requested another report of all interfaces */
+    bool listed;       /**< all interfaces have been reported */
+    bool again;        /**< `changed` has requested another report of all interfaces */
+    unsigned requests; /**< such requests in sequence */
+    int again_ms;      /**< the delay after the last one */
     _Alignas(struct nlmsghdr) uint8_t message[MESSAGE_BYTES];
 };
 
@@ -467,6 +474,23 @@ static void report_all(struct rawe_carrier *carrier)
         report_carrier(carrier, &list.interfaces[i]);
     }
     free(list.interfaces);
+}
+
+/** Return the delay before the next report of all interfaces; -1: none was requested. */
+static int rest_ms(struct rawe_carrier *carrier)
+{
+    if (!carrier->again) {
+        carrier->requests = 0;
+        return -1;
+    }
+    if (carrier->requests < AGAIN_MAX) {
+        carrier->requests++;
+        carrier->again_ms = AGAIN_MS;
+    } else {
+        carrier->again_ms =
+            carrier->again_ms < AGAIN_MOST_MS / 2 ? 2 * carrier->again_ms : AGAIN_MOST_MS;
+    }
+    return carrier->again_ms;
 }
 
 /** rawe_service_source.serve */
@@ -503,7 +527,7 @@ static int serve_carrier(struct rawe_service_source *source, short events)
     if (all) {
         report_all(carrier);
     }
-    return carrier->again ? AGAIN_MS : -1;
+    return rest_ms(carrier);
 }
 
 int rawe_carrier_start(struct rawe_carrier **out, struct rawe_service *service,

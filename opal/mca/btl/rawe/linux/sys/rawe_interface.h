@@ -134,7 +134,7 @@ struct rawe_carrier;
 /**
  * Called in the service thread with an interface's name, index, MAC and `up`: for every interface
  * initially, then after changes, and sometimes without a change. Returns false to get another call
- * for every interface.
+ * for every interface: after 100 ms, but if it returns false for ten seconds, after up to 10 s.
  */
 typedef bool rawe_carrier_fn(void *context, const struct rawe_interface *interface);
 
