@@ -280,6 +280,29 @@ TEST(open__of_a_caller_that_comes_again_does_not_wait_long)
     alarm(PATIENCE_MS / 1000); /* a helper may take a minute */
     assert_int_equal(rawe_helper_open(&config, NULL, 0, &error), -1);
     alarm(0);
+    usleep(100000);
+}
+
+/** With several ports to reopen, the service thread must answer PINGs in between. */
+TEST(open__of_a_caller_that_comes_again_fails_slowly_once_at_a_time)
+{
+    struct rawe_port_config config = {.use = RAWE_PORT_RESPONDER,
+                                      .helper = SELF,
+                                      .interface_index = 1,
+                                      .key = WAIT,
+                                      .once = true};
+    struct rawe_port_error error;
+
+    assert_int_equal(rawe_helper_open(&config, NULL, 0, &error), -1);
+    assert_int_equal(error.code, EPERM);
+    config.key = GRANT;
+    assert_int_equal(rawe_helper_open(&config, NULL, 0, &error), -1);
+    assert_int_equal(error.code, EAGAIN);
+    usleep(100000);
+    const int fd = rawe_helper_open(&config, NULL, 0, &error);
+    assert_true(fd >= 0);
+    close(fd);
+    rawe_helper_hang_up();
 }
 
 /** Make a request that takes as long as it may. */

@@ -28,6 +28,13 @@
 #define TIMEOUT_ONCE_MS 5000
 
 /**
+ * Such a caller may have several ports to reopen. After a request that failed slowly, its others
+ * fail at once for AFTER_SLOW_MS, so that it returns and answers PINGs before it comes again.
+ */
+#define SLOW_MS 1000u
+#define AFTER_SLOW_MS 50u
+
+/**
  * Processes, memory and descriptors are scarce while all ranks on a host start helpers, but soon
  * available again: retry with pauses that double, for ten seconds in all.
  */
@@ -319,13 +326,12 @@ int rawe_helper_ask(const char *path, const struct rawe_helper_request *request,
 }
 
 static int ask_patiently(const struct rawe_port_config *config,
-                         const struct rawe_helper_request *request, int timeout_ms,
-                         struct rawe_port_error *error)
+                         const struct rawe_helper_request *request, struct rawe_port_error *error)
 {
     unsigned pause_ms = PAUSE_FIRST_MS;
 
     for (unsigned attempt = 1;; attempt++) {
-        const int fd = rawe_helper_ask(config->helper, request, timeout_ms, error);
+        const int fd = rawe_helper_ask(config->helper, request, TIMEOUT_MS, error);
         if (fd >= 0 || config->once || attempt == ATTEMPTS_MAX ||
             !(start_is_scarce(error->code) || error->code == ENOBUFS || error->step == NO_ANSWER)) {
             return fd;
@@ -333,6 +339,24 @@ static int ask_patiently(const struct rawe_port_config *config,
         (void)poll(NULL, 0, (int)pause_ms);
         pause_ms = pause_ms < PAUSE_MOST_MS / 2 ? pause_ms * 2 : PAUSE_MOST_MS;
     }
+}
+
+/** Ask for a caller that retries, and must answer PINGs between requests that fail slowly. */
+static int ask_briefly(const char *path, const struct rawe_helper_request *request,
+                       struct rawe_port_error *error)
+{
+    static uint64_t slow_ns; /* when the last request failed slowly; atomic */
+    const uint64_t began_ns = rawe_port_clock_ns();
+
+    if (began_ns - __atomic_load_n(&slow_ns, __ATOMIC_RELAXED) < AFTER_SLOW_MS * NS_PER_MS) {
+        return rawe_port_failed(error, "another request to rawe-socket-helper timed out", EAGAIN);
+    }
+    const int fd = rawe_helper_ask(path, request, TIMEOUT_ONCE_MS, error);
+    const uint64_t now_ns = rawe_port_clock_ns();
+    if (fd < 0 && now_ns - began_ns >= SLOW_MS * NS_PER_MS) {
+        __atomic_store_n(&slow_ns, now_ns, __ATOMIC_RELAXED);
+    }
+    return fd;
 }
 
 int rawe_helper_open(const struct rawe_port_config *config, const struct rawe_fanout_place *places,
@@ -359,5 +383,6 @@ int rawe_helper_open(const struct rawe_port_config *config, const struct rawe_fa
     if (place_count != 0) {
         memcpy(request.places, places, place_count * sizeof places[0]);
     }
-    return ask_patiently(config, &request, waits ? TIMEOUT_MS : TIMEOUT_ONCE_MS, error);
+    return waits ? ask_patiently(config, &request, error)
+                 : ask_briefly(config->helper, &request, error);
 }

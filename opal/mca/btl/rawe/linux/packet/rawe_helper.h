@@ -67,7 +67,8 @@ struct rawe_helper_answer {
  * Make `config->helper` open a port's socket: bound unless it is for batches, with its filter
  * locked, without a ring. Or, if `place_count` is not 0, the founder of a fanout group
  * (rawe_fanout_found). Returns the descriptor, or -1 and the error. EPERM: no socket was granted;
- * the step is a clause that says why. Other errors: a system call failed, here or in the helper.
+ * the step is a clause that says why. EAGAIN: other requests take too long. Other errors: a system
+ * call failed, here or in the helper.
  */
 int rawe_helper_open(const struct rawe_port_config *config, const struct rawe_fanout_place *places,
                      unsigned place_count, struct rawe_port_error *error);
