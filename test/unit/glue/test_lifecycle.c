@@ -361,3 +361,37 @@ TEST(mca_btl_rawe_module_new__bounds_the_limits_that_users_set)
     }
     mca_btl_rawe_module_template = as_built;
 }
+
+/** Start no responder: both ports are already open. */
+int rawe_responder_start(struct rawe_responder **responder, struct rawe_port *wire,
+                         const struct rawe_port_config *config, const uint8_t mac[RAWE_MAC_BYTES],
+                         const struct rawe_responder_duty *duty, struct rawe_service *service,
+                         struct rawe_port_error *error)
+{
+    rawe_port_close(wire);
+    return rawe_port_failed(error, "not in this test", EINVAL);
+}
+
+/** A UDP port is no secret: /proc/net/udp shows it, and other hosts can scan for it. */
+TEST(mca_btl_rawe_module_open_responder__a_udp_port_does_not_tell_the_key)
+{
+    const unsigned tries = 12, min = 32768, range = 28000; /* the defaults */
+    unsigned told = 0;
+
+    mca_btl_rawe_params.udp_port_min = min;
+    mca_btl_rawe_params.udp_port_range = range;
+    for (unsigned i = 0; i < tries; ++i) {
+        struct rawe_interface lo = {.name = "udp-a", .loopback = true, .mtu_bytes = 16384};
+        lo.name[4] = (char)('a' + i);
+        mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(&lo, true);
+        assert_non_null(module);
+        assert_false(mca_btl_rawe_module_open_responder(module));
+        assert_in_range(module->address.port, min, min + range - 1);
+        told += module->address.port - min == module->address.key % (range - 1);
+        rawe_port_close(module->link);
+        module->link = NULL;
+        assert_int_equal(mca_btl_rawe_finalize(&module->super), OPAL_SUCCESS);
+    }
+    /* By chance, one in 27999 ports would be right. */
+    assert_in_range(told, 0, 1);
+}

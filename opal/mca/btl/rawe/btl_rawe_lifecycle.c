@@ -404,8 +404,8 @@ static bool find_udp_pair(mca_btl_rawe_module_t *module, struct rawe_port_openin
         return false;
     }
     for (unsigned i = 0; EADDRINUSE == code && i < (published ? 1u : UDP_ATTEMPTS_MAX); ++i) {
-        uint32_t number =
-            identity->key + 2654435769u * i; /* any sequence that differs by process */
+        /* Any sequence that differs by process, and tells nothing about the key. */
+        uint32_t number = identity->port + 2654435769u * i;
         module->address.port =
             published ? identity->udp_port
                       : (uint16_t)(params->udp_port_min + number % (params->udp_port_range - 1));
