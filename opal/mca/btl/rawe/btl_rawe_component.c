@@ -200,8 +200,8 @@ static void open_module(const struct rawe_interface *interface, bool udp)
     mca_btl_rawe_compat_say("uses %s%s", interface->name, udp ? " for UDP" : "");
 }
 
-/** Return the size of each ring: the user's, or what this rank needs and memory allows. */
-static size_t ring_bytes(unsigned links)
+/** Return the size of a ring: the user's, or what this rank needs and memory allows. */
+static size_t ring_bytes(size_t usual_bytes, unsigned links)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
     uint64_t memory_bytes =
@@ -209,7 +209,7 @@ static size_t ring_bytes(unsigned links)
 
     return 0 != mca_btl_rawe_params.ring_bytes
                ? (size_t)mca_btl_rawe_params.ring_bytes
-               : rawe_ring_share(memory_bytes, mca_btl_rawe_compat_local_ranks(),
+               : rawe_ring_share(usual_bytes, memory_bytes, mca_btl_rawe_compat_local_ranks(),
                                  mca_btl_rawe_compat_ranks(), links);
 }
 
@@ -309,8 +309,9 @@ static void open_modules(void)
         free(interfaces);
         return;
     }
-    mca_btl_rawe_state.ring_bytes =
-        ring_bytes(chosen + (mca_btl_rawe_params.loopback || 0 == chosen ? 1u : 0u));
+    const unsigned links = chosen + (mca_btl_rawe_params.loopback || 0 == chosen ? 1u : 0u);
+    mca_btl_rawe_state.ring_bytes = ring_bytes(RAWE_RING_USUAL_BYTES, links);
+    mca_btl_rawe_state.middle_ring_bytes = ring_bytes(RAWE_RING_MIDDLE_BYTES, links);
     bool loopback_chosen = false;
     unsigned tried = 0;
     for (unsigned i = 0; i < chosen; ++i) {

@@ -160,6 +160,7 @@ struct mca_btl_rawe_state {
     bool multicast_possible;                          /**< known once the modules are open */
     bool collectives;               /**< coll/rawe is present, and wants to multicast */
     size_t ring_bytes;              /**< size of each module's receive ring */
+    size_t middle_ring_bytes;       /**< size of each module's ring for packets of middle length */
     opal_free_list_t registrations; /**< items of `handles` for Open MPI */
     opal_free_list_t operations;    /**< fragments without data: PUT, GET, atomic */
     struct rawe_service *service;   /**< thread that serves all responders */

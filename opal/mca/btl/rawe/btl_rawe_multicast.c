@@ -19,8 +19,9 @@
 /** Memory for receiving group frames: a few windows at MTU 1500. */
 #define RING_BYTES (1u << 20)
 
-/** Memory for receiving batches: a quarter for packets of one frame, another for up to 16 kB. */
-#define BULK_RING_BYTES (8u << 20)
+/** Memory for receiving batches: for packets of one frame, and for those of up to 16 kB. */
+#define BULK_RING_BYTES (4u << 20)
+#define MIDDLE_RING_BYTES (8u << 20)
 
 /** Frames received at a time. */
 #define RECEIVE_BUDGET 64u
@@ -358,6 +359,7 @@ static bool open_port(mca_btl_rawe_module_t *module)
     if (NULL != module->engine.batches.output.transmit) {
         config.use = RAWE_PORT_BULK;
         config.ring_bytes = BULK_RING_BYTES;
+        config.middle_ring_bytes = MIDDLE_RING_BYTES;
         config.priority = (uint8_t)mca_btl_rawe_params.socket_priority;
         memcpy(config.group, batch_address, sizeof(config.group));
         (void)rawe_port_open(&module->group_bulk, &config, &error); /* on failure, no batches */

@@ -28,8 +28,9 @@
       "Priority (SO_PRIORITY) of all frames sent: queueing disciplines use it, and "              \
       "the egress-qos-map of a VLAN interface makes it the priority code point of the tag")       \
     X(ring_bytes, 0, 0, 1 << 30, "bytes",                                                         \
-      ", 0: 4 MiB; with more than 8 ranks on the host 32 MiB by their number, or 8 KiB for "      \
-      "each rank of the job where that is more; less where all would exceed 5 % of its memory",   \
+      ", 0: 2 MiB, and 4 MiB for packets of middle length; with more than 8 ranks on the host "   \
+      "eight times that by their number, or 8 KiB for each rank of the job where that is more; "  \
+      "less where all would exceed 5 % of its memory",                                            \
       4,                                                                                          \
       "Memory of the receive ring of each interface and process")                                 \
     X(window_frames, 512, 16, 1024, "frames", ", a power of two", 6,                              \

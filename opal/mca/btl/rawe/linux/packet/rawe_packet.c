@@ -24,9 +24,6 @@
 /** Receive buffer requested for a bulk port. */
 #define QUEUE_BYTES (8 << 20)
 
-/** The bulk port's ring has the express port's size, divided by this. */
-#define BULK_RING_DIVISOR 2u
-
 /** Batch packets of up to this length after the Ethernet header fit the bulk ring's slots. */
 #define BULK_SLOT_BYTES_MAX (RAWE_FILTER_MIDDLE_MIN - 1 - RAWE_ETH_HEADER_BYTES)
 
@@ -188,9 +185,9 @@ static int open_ring(struct rawe_ring *ring, const struct rawe_port_config *conf
         ring_bytes = RAWE_RING_RESPONDER_BYTES;
     } else if (config->use == RAWE_PORT_BULK) {
         slot_bytes = mtu_bytes < BULK_SLOT_BYTES_MAX ? mtu_bytes : BULK_SLOT_BYTES_MAX;
-        ring_bytes /= BULK_RING_DIVISOR;
     } else if (config->use == RAWE_PORT_MIDDLE) {
         slot_bytes = MIDDLE_SLOT_BYTES;
+        ring_bytes = config->middle_ring_bytes != 0 ? config->middle_ring_bytes : ring_bytes;
     }
     if (rawe_port_use_is_bulk(config->use)) {
         slot_bytes += (uint32_t)sizeof(struct virtio_net_hdr);

@@ -20,11 +20,8 @@
 #define SHARE_BYTES_MAX (16u << 20)
 #define SHARE_BYTES_MIN (256u << 10)
 
-/** Size of a link's ring unless the job has many ranks: at MTU 1500, full windows of 4 senders. */
-#define USUAL_BYTES (4u << 20)
-
-/** Limit of the rings of all processes that share a link. */
-#define HOST_BYTES_MAX (8u * USUAL_BYTES)
+/** More processes than this on a host share the memory of so many. */
+#define PROCESSES_MAX 8u
 
 /** Idle peers share a quarter of the slots (core/pull/rawe_credit.h): four of MTU 1500. */
 #define RANK_BYTES (8u << 10)
@@ -66,15 +63,15 @@ struct rawe_ring_geometry rawe_ring_divide(uint32_t mtu_bytes, size_t ring_bytes
     };
 }
 
-size_t rawe_ring_share(uint64_t memory_bytes, unsigned processes, unsigned ranks, unsigned links)
+size_t rawe_ring_share(size_t usual_bytes, uint64_t memory_bytes, unsigned processes,
+                       unsigned ranks, unsigned links)
 {
     const uint64_t share_bytes = memory_bytes / MEMORY_DIVISOR / processes / links;
     const uint64_t rings_bytes =
         share_bytes > RAWE_RING_RESPONDER_BYTES ? share_bytes - RAWE_RING_RESPONDER_BYTES : 0;
-    /* The two rings for batches take one and a half times the size of the link's. */
-    const uint64_t affordable = rings_bytes / 5 * 2;
-    const uint64_t useful =
-        MAX(MIN(HOST_BYTES_MAX / processes, USUAL_BYTES), (uint64_t)ranks * RANK_BYTES);
+    const uint64_t affordable = rings_bytes / 3; /* for link, bulk and middle port */
+    const uint64_t useful = MAX(usual_bytes * PROCESSES_MAX / MAX(processes, PROCESSES_MAX),
+                                (uint64_t)ranks * RANK_BYTES);
 
     return (size_t)MAX(MIN(MIN(affordable, useful), SHARE_BYTES_MAX), SHARE_BYTES_MIN);
 }

@@ -42,15 +42,22 @@ struct rawe_ring_geometry rawe_ring_divide(uint32_t mtu_bytes, size_t ring_bytes
 /** Memory of a responder's ring, which holds the heads of a thousand frames. */
 #define RAWE_RING_RESPONDER_BYTES (128u << 10)
 
+/** Usual memory of a link's ring: at MTU 1500, full windows of two senders. */
+#define RAWE_RING_USUAL_BYTES (2u << 20)
+
+/** Usual memory of the middle port's ring: its 240 slots limit what is in flight on the bulk lane. */
+#define RAWE_RING_MIDDLE_BYTES (4u << 20)
+
 /**
- * Return the default memory of a link's ring. With up to eight `processes` on the host it is 4 MiB,
- * because the kernel clears it at start, which takes most of the time, and never swaps it. More
- * processes share what the link brings: each has its part of 32 MiB, but at least an idle peer's
- * share of the credit for each of the job's `ranks`, up to 16 MiB. The rings of all processes, with
- * `links` interfaces each, take at most 5 % of the host's memory, but a ring has at least 256 KiB.
- * Pure.
+ * Return the default memory of a ring. With up to eight `processes` on the host it is `usual_bytes`:
+ * smaller rings stay in the cache, and the kernel clears them at start and never swaps them. More
+ * processes share what the link brings: each has its part of eight times that, but at least an idle
+ * peer's share of the credit for each of the job's `ranks`, up to 16 MiB. The rings of all
+ * processes, with `links` interfaces each, take at most 5 % of the host's memory, but a ring has at
+ * least 256 KiB. Pure.
  */
-size_t rawe_ring_share(uint64_t memory_bytes, unsigned processes, unsigned ranks, unsigned links);
+size_t rawe_ring_share(size_t usual_bytes, uint64_t memory_bytes, unsigned processes,
+                       unsigned ranks, unsigned links);
 
 /** Give an unbound socket a ring, halved until memory suffices, and map it. -1: see the error. */
 int rawe_ring_open(struct rawe_ring *ring, int fd, uint32_t mtu_bytes, size_t ring_bytes,

@@ -128,9 +128,10 @@ struct rawe_port_config {
      * caller, which may change it (rawe_port_renew_filter).
      */
     const uint32_t *groups;
-    uint32_t mtu_bytes; /**< largest frame, without the Ethernet header */
-    size_t ring_bytes;  /**< memory for receiving express frames; other uses take less */
-    uint8_t priority;   /**< SO_PRIORITY of everything sent; 0: the kernel's default */
+    uint32_t mtu_bytes;       /**< largest frame, without the Ethernet header */
+    size_t ring_bytes;        /**< memory for receiving; a responder takes less */
+    size_t middle_ring_bytes; /**< memory of a bulk port's middle port; 0: ring_bytes */
+    uint8_t priority;         /**< SO_PRIORITY of everything sent; 0: the kernel's default */
     const char *helper; /**< path of rawe-socket-helper; NULL or empty: none, see rawe_helper.h */
     bool once;          /**< do not retry for some seconds when a helper cannot be started */
 };
