@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <net/if.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -368,6 +369,51 @@ TEST(ask__says_why_it_cannot_be_started)
     check_refused("/bin/true/helper", END, PATIENCE_MS, EPERM, "not installed");
     check_refused("/dev/null", END, PATIENCE_MS, EPERM, "only its group");
     check_refused(too_long, END, PATIENCE_MS, EPERM, "could not be started");
+}
+
+/*
+ * clone() of glibc before 2.24 writes -1 to the id of the calling thread if the new process uses the
+ * caller's memory (bug 19957). pthread_join() then no longer waits for that thread.
+ */
+static const char *library_version; /* NULL: this library's */
+static int clone_flags;             /* of all calls */
+
+const char *__real_gnu_get_libc_version(void);
+const char *__wrap_gnu_get_libc_version(void);
+int __real_clone(int (*function)(void *), void *stack, int flags, void *argument);
+int __wrap_clone(int (*function)(void *), void *stack, int flags, void *argument);
+
+const char *__wrap_gnu_get_libc_version(void)
+{
+    return library_version != NULL ? library_version : __real_gnu_get_libc_version();
+}
+
+int __wrap_clone(int (*function)(void *), void *stack, int flags, void *argument)
+{
+    clone_flags |= flags;
+    return __real_clone(function, stack, flags, argument);
+}
+
+TEST(ask__shares_memory_unless_the_library_is_too_old)
+{
+    static const struct {
+        const char *version;
+        bool shares;
+    } cases[] = {{"2.17", false}, {"2.23", false}, {"2.24", true}, {"2.36", true}, {"3.0", true}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct rawe_helper_request request = request_for(GRANT);
+        struct rawe_port_error error;
+        library_version = cases[i].version;
+        clone_flags = 0;
+        const int fd = rawe_helper_ask(SELF, &request, PATIENCE_MS, &error);
+        assert_true(fd >= 0);
+        close(fd);
+        rawe_helper_hang_up();
+        assert_int_equal((clone_flags & CLONE_VM) != 0, cases[i].shares);
+        check_refused("/nowhere/helper", END, PATIENCE_MS, EPERM, "not installed");
+    }
+    library_version = NULL;
 }
 
 static volatile sig_atomic_t children_ended;

@@ -12,12 +12,17 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
 
 #include "../sys/rawe_shared.h"
 
@@ -58,11 +63,12 @@ static struct {
     char path[PATH_MAX];
 } waiting = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
-/** A helper being started, in memory that three processes share briefly. */
+/** A helper being started, in a mapping that three processes share briefly. */
 struct start {
     const char *path;
-    int fd;   /**< the helper's end of the socket pair */
-    int code; /**< errno, if the program cannot be executed */
+    int fd;     /**< the helper's end of the socket pair */
+    int code;   /**< errno, if the program cannot be executed */
+    int memory; /**< CLONE_VM if both processes use our memory, or 0 */
     _Alignas(16) char first_stack[STACK_BYTES];
     _Alignas(16) char second_stack[STACK_BYTES];
 };
@@ -98,7 +104,7 @@ NOT_SANITIZED static int start_and_end(void *argument)
 {
     struct start *start = argument;
     const pid_t pid = clone(become_helper, start->second_stack + STACK_BYTES,
-                            CLONE_VM | CLONE_VFORK | SIGCHLD, start);
+                            start->memory | CLONE_VFORK | SIGCHLD, start);
 
     if (pid < 0) {
         start->code = errno;
@@ -109,6 +115,21 @@ NOT_SANITIZED static int start_and_end(void *argument)
 }
 
 /**
+ * Return CLONE_VM, unless the C library's clone() then overwrites the id of the calling thread, as
+ * glibc's did before 2.24 (bug 19957): pthread_join() would no longer wait for that thread.
+ */
+static int memory_to_use(void)
+{
+#ifdef __GLIBC__
+    unsigned major = 2, minor = 0;
+    if (sscanf(gnu_get_libc_version(), "%u.%u", &major, &minor) == 2 && major == 2 && minor < 24) {
+        return 0;
+    }
+#endif
+    return CLONE_VM;
+}
+
+/**
  * Start a helper. Both processes use our memory while we wait (CLONE_VFORK), so its size does not
  * matter. The first sends no signal when it exits; execve would change that, hence the second.
  * Signals are blocked in both, and in the helper until it unblocks them, because the application's
@@ -116,20 +137,29 @@ NOT_SANITIZED static int start_and_end(void *argument)
  */
 static int start_helper(const char *path, int fd)
 {
-    struct start start = {.path = path, .fd = fd};
     sigset_t all, before;
+    struct start *start =
+        mmap(NULL, sizeof *start, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
+    if (start == MAP_FAILED) {
+        return errno;
+    }
+    start->path = path;
+    start->fd = fd;
+    start->memory = memory_to_use();
     sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     const pid_t pid =
-        clone(start_and_end, start.first_stack + STACK_BYTES, CLONE_VM | CLONE_VFORK, &start);
+        clone(start_and_end, start->first_stack + STACK_BYTES, start->memory | CLONE_VFORK, start);
     if (pid < 0) {
-        start.code = errno;
+        start->code = errno;
     } else {
         (void)waitpid(pid, NULL, __WCLONE);
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return start.code;
+    const int code = start->code;
+    (void)munmap(start, sizeof *start);
+    return code;
 }
 
 static const char *start_reason(int code)
