@@ -376,7 +376,7 @@ int rawe_responder_start(struct rawe_responder **responder, struct rawe_port *wi
 TEST(mca_btl_rawe_module_open_responder__a_udp_port_does_not_tell_the_key)
 {
     const unsigned tries = 12, min = 32768, range = 28000; /* the defaults */
-    unsigned told = 0;
+    unsigned guessed = 0;
 
     mca_btl_rawe_params.udp_port_min = min;
     mca_btl_rawe_params.udp_port_range = range;
@@ -387,11 +387,11 @@ TEST(mca_btl_rawe_module_open_responder__a_udp_port_does_not_tell_the_key)
         assert_non_null(module);
         assert_false(mca_btl_rawe_module_open_responder(module));
         assert_in_range(module->address.port, min, min + range - 1);
-        told += module->address.port - min == module->address.key % (range - 1);
+        guessed += module->address.port - min == module->address.key % (range - 1);
         rawe_port_close(module->link);
         module->link = NULL;
         assert_int_equal(mca_btl_rawe_finalize(&module->super), OPAL_SUCCESS);
     }
     /* By chance, one in 27999 ports would be right. */
-    assert_in_range(told, 0, 1);
+    assert_in_range(guessed, 0, 1);
 }

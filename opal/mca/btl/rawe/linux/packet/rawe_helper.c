@@ -138,8 +138,9 @@ static int memory_to_use(void)
 static int start_helper(const char *path, int fd)
 {
     sigset_t all, before;
-    struct start *start =
-        mmap(NULL, sizeof *start, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const int access = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_ANONYMOUS;
+    // cppcheck-suppress invalidFunctionArg; MAP_ANONYMOUS requires -1
+    struct start *start = mmap(NULL, sizeof *start, access, flags, -1, 0);
 
     if (start == MAP_FAILED) {
         return errno;

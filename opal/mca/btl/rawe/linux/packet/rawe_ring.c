@@ -20,7 +20,7 @@
 #define SHARE_BYTES_MAX (16u << 20)
 #define SHARE_BYTES_MIN (256u << 10)
 
-/** More processes than this on a host share the memory of so many. */
+/** More processes than this on a host share the memory of this many. */
 #define PROCESSES_MAX 8u
 
 /** Idle peers share a quarter of the slots (core/pull/rawe_credit.h): four of MTU 1500. */
