@@ -215,6 +215,7 @@ __attribute__((hot)) void rawe_conn_ack_finish(struct rawe_conn *conn, uint32_t 
                                                const struct rawe_conn_ack *left, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
+    now_ns = rawe_engine_time(engine, now_ns); /* callbacks may have read the clock */
     if (conn->handshake.local_id == id &&
         (conn->tx.queue.first != NULL || conn->tx.window.to_transmit != 0 ||
          (conn->tx.refill != NULL && conn->tx.refill(conn)))) {
