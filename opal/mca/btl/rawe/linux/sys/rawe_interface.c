@@ -514,7 +514,8 @@ static int serve_carrier(struct rawe_service_source *source, short events)
         if (got <= 0) {
             break;
         }
-        int left = (int)got; /* NLMSG_NEXT may make it negative */
+        carrier->requests = 0; /* the next attempt may succeed */
+        int left = (int)got;   /* NLMSG_NEXT may make it negative */
         for (const struct nlmsghdr *m = (const void *)carrier->message; NLMSG_OK(m, left);
              m = NLMSG_NEXT(m, left)) {
             struct rawe_interface interface;
