@@ -181,7 +181,7 @@ static const char *start_reason(int code)
 /** Return true if a resource is scarce, but may soon be available. */
 static bool start_is_scarce(int code)
 {
-    return code == EAGAIN || code == ENOMEM || code == EMFILE || code == ENFILE;
+    return code == EAGAIN || code == EBUSY || code == ENOMEM || code == EMFILE || code == ENFILE;
 }
 
 static const char *status_reason(uint32_t status)
@@ -349,7 +349,7 @@ int rawe_helper_ask(const char *path, const struct rawe_helper_request *request,
     }
     const uint64_t until_ns = after_ms(timeout_ms);
     if (!use_waiting(after_ms(timeout_ms / 2))) { /* leave the helper time to answer */
-        return rawe_port_failed(error, "other threads' requests to rawe-socket-helper", EAGAIN);
+        return rawe_port_failed(error, "other threads' requests to rawe-socket-helper", EBUSY);
     }
     const int socket_fd = ask_helper(path, request, until_ns, error);
     release_waiting();
@@ -380,7 +380,7 @@ static int ask_briefly(const char *path, const struct rawe_helper_request *reque
     const uint64_t began_ns = rawe_port_clock_ns();
 
     if (began_ns - __atomic_load_n(&slow_ns, __ATOMIC_RELAXED) < AFTER_SLOW_MS * NS_PER_MS) {
-        return rawe_port_failed(error, "another request to rawe-socket-helper timed out", EAGAIN);
+        return rawe_port_failed(error, "another request to rawe-socket-helper timed out", EBUSY);
     }
     const int fd = rawe_helper_ask(path, request, TIMEOUT_ONCE_MS, error);
     const uint64_t now_ns = rawe_port_clock_ns();

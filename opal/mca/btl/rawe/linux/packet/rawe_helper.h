@@ -67,7 +67,7 @@ struct rawe_helper_answer {
  * Make `config->helper` open a port's socket: bound unless it is for batches, with its filter
  * locked, without a ring. Or, if `place_count` is not 0, the founder of a fanout group
  * (rawe_fanout_found). Returns the descriptor, or -1 and the error. EPERM: no socket was granted;
- * the step is a clause that says why. EAGAIN: other requests take too long. Other errors: a system
+ * the step is a clause that says why. EBUSY: other requests take too long. Other errors: a system
  * call failed, here or in the helper.
  */
 int rawe_helper_open(const struct rawe_port_config *config, const struct rawe_fanout_place *places,
@@ -78,7 +78,7 @@ void rawe_helper_hang_up(void);
 
 /**
  * Send a request to the program `path`, which is started unless one is waiting. Threads take turns.
- * Takes at most `timeout_ms`: the error is EAGAIN if other threads' requests take half of it. See
+ * Takes at most `timeout_ms`: the error is EBUSY if other threads' requests take half of it. See
  * rawe_helper_open.
  */
 int rawe_helper_ask(const char *path, const struct rawe_helper_request *request, int timeout_ms,
