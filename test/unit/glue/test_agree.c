@@ -115,7 +115,7 @@ static int bcast(void *buffer, int count, struct ompi_datatype_t *datatype, int 
     return MPI_SUCCESS;
 }
 
-static bool takes_part_as(opal_process_name_t name, uint64_t *host)
+static bool takes_part_as(opal_process_name_t name, bool wait, uint64_t *host)
 {
     *host = 100 - name.vpid;
     return true;

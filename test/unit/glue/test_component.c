@@ -426,7 +426,7 @@ int mca_btl_rawe_proc_publish(void)
     return OPAL_SUCCESS;
 }
 
-unsigned mca_btl_rawe_proc_capabilities(opal_process_name_t name, uint64_t *host)
+unsigned mca_btl_rawe_proc_capabilities(opal_process_name_t name, bool wait, uint64_t *host)
 {
     *host = name.vpid;
     return capabilities;
@@ -455,10 +455,10 @@ TEST_WITH(offer_fixture, takes_part__as_published_by_processes_of_this_job)
     opal_process_name_t name = {.jobid = OPAL_PROC_MY_NAME.jobid, .vpid = 7};
     uint64_t host = 0;
 
-    assert_false(mca_btl_rawe_component.offer->takes_part(name, &host));
+    assert_false(mca_btl_rawe_component.offer->takes_part(name, true, &host));
     capabilities = MCA_BTL_RAWE_CAPABILITY_MULTICAST;
-    assert_true(mca_btl_rawe_component.offer->takes_part(name, &host));
+    assert_true(mca_btl_rawe_component.offer->takes_part(name, true, &host));
     assert_int_equal(host, 7);
     name.jobid++;
-    assert_false(mca_btl_rawe_component.offer->takes_part(name, &host));
+    assert_false(mca_btl_rawe_component.offer->takes_part(name, true, &host));
 }

@@ -558,21 +558,36 @@ TEST(mca_btl_rawe_proc_capabilities__of_processes_that_rawe_reaches)
     at_once = true;
     mca_btl_rawe_state.multicast_possible = true;
     publish();
-    assert_int_equal(mca_btl_rawe_proc_capabilities(name(5), &host), 0);
+    assert_int_equal(mca_btl_rawe_proc_capabilities(name(5), true, &host), 0);
     mca_btl_rawe_state.collectives = true;
     publish();
-    assert_int_equal(mca_btl_rawe_proc_capabilities(name(1), &host),
+    assert_int_equal(mca_btl_rawe_proc_capabilities(name(1), true, &host),
                      MCA_BTL_RAWE_CAPABILITY_MULTICAST);
     assert_int_equal(wait_for(1), 2);
     assert_true(host == found.host);
     mca_btl_rawe_params.ethertype = 0x88B6;
-    assert_int_equal(mca_btl_rawe_proc_capabilities(name(2), &host), 0);
+    assert_int_equal(mca_btl_rawe_proc_capabilities(name(2), true, &host), 0);
     mca_btl_rawe_params.ethertype = 0x88B5;
     published_bytes = 16; /* no interfaces */
-    assert_int_equal(mca_btl_rawe_proc_capabilities(name(3), &host), 0);
+    assert_int_equal(mca_btl_rawe_proc_capabilities(name(3), true, &host), 0);
     published_bytes = 0;
-    assert_int_equal(mca_btl_rawe_proc_capabilities(name(4), &host), 0);
+    assert_int_equal(mca_btl_rawe_proc_capabilities(name(4), true, &host), 0);
     assert_int_equal(fake_ompi.shown, 0);
+}
+
+/** A process that sends no vote, although others know that it takes part, would make them wait. */
+TEST(mca_btl_rawe_proc_capabilities__of_this_process_without_the_runtime)
+{
+    uint64_t host;
+
+    at_once = true;
+    mca_btl_rawe_state.multicast_possible = mca_btl_rawe_state.collectives = true;
+    publish();
+    asked = 0;
+    assert_int_equal(mca_btl_rawe_proc_capabilities(OPAL_PROC_MY_NAME, true, &host),
+                     MCA_BTL_RAWE_CAPABILITY_MULTICAST);
+    assert_int_equal(mca_btl_rawe_proc_capabilities(name(1), false, &host), 0);
+    assert_int_equal(asked, 0);
 }
 
 TEST(mca_btl_rawe_proc_given_up__when_no_module_reaches_it)

@@ -38,6 +38,8 @@ static struct ompi_group_t world_group = {.grp_proc_count = MEMBERS,
 static bool parts[MEMBERS];            /* takes part */
 static bool unaware[MEMBERS][MEMBERS]; /* [i][j]: i was not told that j takes part */
 static unsigned hosts_count;
+static uint64_t answer_ns, time_ns; /* how long the runtime is silent about others */
+static unsigned waits;              /* lookups that waited in vain */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t turned = PTHREAD_COND_INITIALIZER;
@@ -107,10 +109,20 @@ static int fake_receive(void *buffer, size_t count, struct ompi_datatype_t *data
     return MPI_SUCCESS;
 }
 
-static bool takes_part_as(opal_process_name_t name, uint64_t *host)
+static bool takes_part_as(opal_process_name_t name, bool wait, uint64_t *host)
 {
+    bool known = parts[name.vpid] && !unaware[turn][name.vpid];
+
+    waits += wait && !known;
+    time_ns += wait && !known ? answer_ns : 0;
     *host = 100 - name.vpid % hosts_count;
-    return parts[name.vpid] && !unaware[turn][name.vpid];
+    return known;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    *now = (struct timespec){.tv_sec = (time_t)(time_ns / 1000000000u)};
+    return 0;
 }
 
 static void *vote(void *context)
@@ -158,6 +170,8 @@ static void set_up(void)
     memset(queues, 0, sizeof(queues));
     memset(unaware, 0, sizeof(unaware));
     hosts_count = MEMBERS;
+    answer_ns = 0;
+    waits = 0;
     mca_pml.pml_send = fake_send;
     mca_pml.pml_recv = fake_receive;
     ompi_mpi_comm_world.comm.c_local_group = &world_group;
@@ -264,6 +278,24 @@ TEST(vote__members_were_told_different_things)
             vote_repeatedly(4);
         }
     }
+}
+
+/** PRRTE does not answer about processes without rawe: each lookup takes 2 s, so do not repeat it. */
+TEST(vote__waits_for_the_runtime_only_once)
+{
+    set_up();
+    parts[1] = parts[2] = parts[3] = false;
+    vote_all(0);
+    assert_int_equal(waits, 3 + 3); /* of member 0, and of the others about themselves */
+    tear_down();
+    set_up();
+    parts[1] = parts[2] = parts[3] = false;
+    answer_ns = 2000000000u;
+    vote_all(0);
+    assert_int_equal(waits, 1 + 3);
+    assert_int_equal(members[0].verdict, MCA_COLL_RAWE_NO_PART);
+    assert_int_equal(members[4].verdict, MCA_COLL_RAWE_NO_PART);
+    tear_down();
 }
 
 /** A member of another job is not in MPI_COMM_WORLD: its number there would be another process's. */

@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 /** A line for users who set coll_base_verbose. */
 #define MCA_COLL_RAWE_SAY(comm, text)                                  \
@@ -155,10 +156,20 @@ void mca_coll_rawe_vote_close(void);
 
 /** Return true if a member is known to take part. Writes its host, see mca_btl_rawe_offer. */
 static inline bool mca_coll_rawe_takes_part(const mca_coll_rawe_module_t *module,
-                                            struct ompi_communicator_t *comm, int member,
+                                            struct ompi_communicator_t *comm, int member, bool wait,
                                             uint64_t *host)
 {
-    return module->offer->takes_part(ompi_group_get_proc_name(comm->c_local_group, member), host);
+    return module->offer->takes_part(ompi_group_get_proc_name(comm->c_local_group, member), wait,
+                                     host);
+}
+
+/** Return the time, accurate to a few ms. */
+static inline uint64_t mca_coll_rawe_time_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* ---- coll_rawe_agree.c ---- */

@@ -23,7 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
-#include <time.h>
 
 /** Frames of a tested batch: one that arrives in a batch is enough, others may be lost. */
 #define TRY_FRAMES 8u
@@ -61,15 +60,6 @@ static struct {
     int passes;
 } proven;
 
-/** Return the time, accurate to a few ms. */
-static uint64_t coarse_time_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 bool mca_coll_rawe_wait(const struct mca_btl_rawe_transfer *transfer, uint64_t most_ns)
 {
     uint64_t began_ns = 0;
@@ -79,7 +69,7 @@ bool mca_coll_rawe_wait(const struct mca_btl_rawe_transfer *transfer, uint64_t m
          ++round) {
         opal_progress();
         if (0 == round % ROUNDS_PER_CLOCK_READ) {
-            const uint64_t time_ns = coarse_time_ns();
+            const uint64_t time_ns = mca_coll_rawe_time_ns();
             began_ns = 0 == began_ns ? time_ns : began_ns;
             if (time_ns - began_ns > most_ns) {
                 return false;
@@ -138,7 +128,7 @@ static int known_to_pass(const mca_coll_rawe_module_t *module, struct ompi_commu
 
     for (int i = 0; i < hosts->count && known; ++i) {
         uint64_t host;
-        known = mca_coll_rawe_takes_part(module, comm, hosts->leaders[i], &host) &&
+        known = mca_coll_rawe_takes_part(module, comm, hosts->leaders[i], true, &host) &&
                 NULL != bsearch(&host, proven.hosts, proven.count, sizeof(host), compare_hosts);
     }
     return known ? proven.passes : PASSES_NOTHING;
@@ -153,7 +143,7 @@ static void note_proven(const mca_coll_rawe_module_t *module, struct ompi_commun
 
     mca_coll_rawe_forget_network();
     for (int i = 0; i < hosts->count && NULL != names; ++i) {
-        (void)mca_coll_rawe_takes_part(module, comm, hosts->leaders[i], &names[i]);
+        (void)mca_coll_rawe_takes_part(module, comm, hosts->leaders[i], true, &names[i]);
     }
     if (NULL != names) {
         qsort(names, (size_t)hosts->count, sizeof(*names), compare_hosts);

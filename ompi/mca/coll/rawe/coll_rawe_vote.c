@@ -81,17 +81,35 @@ static int meet(int other, bool takes_part)
     return status;
 }
 
+/** A lookup that fails after this time shows that the runtime does not say what is not published. */
+#define SLOW_NS 1000000000u
+
+/**
+ * Return true if a member takes part. After a lookup that was slow in vain, `*wait` is false: each
+ * further one would take as long (Open MPI 5.0: 2 s).
+ */
+static bool look_up(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
+                    int member, bool *wait, uint64_t *host)
+{
+    const uint64_t began_ns = *wait ? mca_coll_rawe_time_ns() : 0;
+    bool takes_part = mca_coll_rawe_takes_part(module, comm, member, *wait, host);
+
+    *wait = *wait && (takes_part || mca_coll_rawe_time_ns() - began_ns < SLOW_NS);
+    return takes_part;
+}
+
 /** Vote as member 0: number the hosts, decide, and tell the others. `names` has room for all. */
 static int vote_lead(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                      uint64_t *names, int *verdict)
 {
     int members = ompi_comm_size(comm), status = MPI_SUCCESS, hosts = 0;
+    bool wait = true;
 
     *verdict = MCA_COLL_RAWE_GROUP;
     for (int i = 0; i < members && MPI_SUCCESS == status; ++i) {
         const int other = rank_in_world(comm, i);
         uint64_t name = 0;
-        bool knows = mca_coll_rawe_takes_part(module, comm, i, &name);
+        bool knows = look_up(module, comm, i, &wait, &name);
         if (0 != i) {
             status = meet(other, knows);
             knows = KNOWN == leads[other];
@@ -119,7 +137,7 @@ static int vote_follow(const mca_coll_rawe_module_t *module, struct ompi_communi
 
     *verdict = MCA_COLL_RAWE_NO_PART;
     if (NOT_MET == led_by[leader]) {
-        const bool knows = mca_coll_rawe_takes_part(module, comm, 0, &host);
+        const bool knows = mca_coll_rawe_takes_part(module, comm, 0, true, &host);
         led_by[leader] = knows ? KNOWN : REFUSED;
         status = send_int(knows, leader, HELLO_TAG);
     }
@@ -152,7 +170,7 @@ int mca_coll_rawe_vote(const mca_coll_rawe_module_t *module, struct ompi_communi
     uint64_t host;
 
     *verdict = MCA_COLL_RAWE_NO_PART;
-    if (!mca_coll_rawe_takes_part(module, comm, rank, &host) || !are_in_world(comm)) {
+    if (!mca_coll_rawe_takes_part(module, comm, rank, true, &host) || !are_in_world(comm)) {
         return MPI_SUCCESS;
     }
     const size_t processes = (size_t)ompi_comm_size(world());

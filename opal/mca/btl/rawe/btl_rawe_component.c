@@ -503,10 +503,11 @@ static void announce_collectives(void)
     }
 }
 
-static bool process_takes_part(opal_process_name_t name, uint64_t *host)
+static bool process_takes_part(opal_process_name_t name, bool wait, uint64_t *host)
 {
     return name.jobid == OPAL_PROC_MY_NAME.jobid &&
-           0 != (MCA_BTL_RAWE_CAPABILITY_MULTICAST & mca_btl_rawe_proc_capabilities(name, host));
+           0 != (MCA_BTL_RAWE_CAPABILITY_MULTICAST &
+                 mca_btl_rawe_proc_capabilities(name, wait, host));
 }
 
 /** If the program leaves MPI, have the progress thread send what peers need; then unlock. */

@@ -25,7 +25,7 @@
 #define MCA_BTL_RAWE_OFFER_MAGIC 0x7261776500C011ECull
 
 /** Changes with the functions or their arguments. */
-#define MCA_BTL_RAWE_OFFER_VERSION 5u
+#define MCA_BTL_RAWE_OFFER_VERSION 6u
 
 /** A group of processes, each on a different host, that multicast messages to each other. */
 struct mca_btl_rawe_multicast;
@@ -61,11 +61,11 @@ struct mca_btl_rawe_offer {
      */
     void (*announce)(void);
     /**
-     * Return true if the process has published that it takes part. Waits for the runtime, perhaps
-     * for a limited time, so processes may disagree; but true is reliable. Writes a number that
-     * differs between hosts.
+     * Return true if the process has published that it takes part. With `wait`, waits for the
+     * runtime, perhaps for a limited time, so processes may disagree; but true is reliable, and so
+     * is the answer about this process. Writes a number that differs between hosts.
      */
-    bool (*takes_part)(opal_process_name_t name, uint64_t *host);
+    bool (*takes_part)(opal_process_name_t name, bool wait, uint64_t *host);
     /** Open the ports for group frames, if they are not open yet, and return their limits. */
     struct mca_btl_rawe_place (*place)(void);
     /**

@@ -93,6 +93,7 @@ static struct {
     unsigned unknown;        /**< records without data */
     atomic_uint died;        /**< records of processes that died */
     uint64_t host;           /**< this process's host */
+    unsigned capabilities;   /**< that this process has published */
     opal_hash_table_t paths; /**< values noted for paths to hosts: see path_key */
 } records = {.lock = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
 
@@ -359,12 +360,12 @@ static void modex_await(struct record *record)
     record->waited = true; /* only now, because a second thread may wait for the same answer */
 }
 
-/** Return the record of a process that has published something, or NULL. Waits if necessary. */
-static struct record *record_known(opal_process_name_t name)
+/** Return the record of a process that has published something, or NULL. Lock held. */
+static struct record *record_known(opal_process_name_t name, bool wait)
 {
     struct record *record = record_get(name);
 
-    if (NULL != record && NULL == record->data && !record->waited) {
+    if (NULL != record && NULL == record->data && !record->waited && wait) {
         modex_await(record);
     }
     return NULL != record && NULL != record->data ? record : NULL;
@@ -377,7 +378,7 @@ unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_pub
 
     out->count = 0;
     pthread_mutex_lock(&records.lock);
-    struct record *record = record_known(proc->proc_name);
+    struct record *record = record_known(proc->proc_name, true);
     if (NULL != record) {
         difference = modex_parse(record->data, record->len_bytes, out);
         unreported = NULL != difference.what && !record->reported;
@@ -395,12 +396,16 @@ unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_pub
     return out->count;
 }
 
-unsigned mca_btl_rawe_proc_capabilities(opal_process_name_t name, uint64_t *host)
+unsigned mca_btl_rawe_proc_capabilities(opal_process_name_t name, bool wait, uint64_t *host)
 {
     struct mca_btl_rawe_published published = {.count = 0};
 
+    if (0 == opal_compare_proc(name, OPAL_PROC_MY_NAME)) { /* certain, without the runtime */
+        *host = records.host;
+        return records.capabilities;
+    }
     pthread_mutex_lock(&records.lock);
-    const struct record *record = record_known(name);
+    const struct record *record = record_known(name, wait);
     bool usable =
         NULL != record && NULL == modex_parse(record->data, record->len_bytes, &published).what;
     pthread_mutex_unlock(&records.lock);
@@ -521,8 +526,10 @@ int mca_btl_rawe_proc_publish(void)
     for (unsigned i = 0; i < count; ++i) {
         len_bytes += entry_write(modex + len_bytes, mca_btl_rawe_state.modules[i]);
     }
-    return mca_btl_rawe_compat_modex_send(&mca_btl_rawe_state.component->btl_version, modex,
-                                          len_bytes);
+    int status = mca_btl_rawe_compat_modex_send(&mca_btl_rawe_state.component->btl_version, modex,
+                                                len_bytes);
+    records.capabilities = OPAL_SUCCESS == status ? head.capabilities : 0;
+    return status;
 }
 
 bool mca_btl_rawe_proc_is_local(const struct mca_btl_rawe_published *published)

@@ -44,8 +44,11 @@ unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_pub
  */
 unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_published *out);
 
-/** Return any process's capabilities, and its host; 0: none, incompatible, or no answer in time. */
-unsigned mca_btl_rawe_proc_capabilities(opal_process_name_t name, uint64_t *host);
+/**
+ * Return any process's capabilities, and its host; 0: none, incompatible, or no answer of the
+ * runtime yet (`wait`: in time).
+ */
+unsigned mca_btl_rawe_proc_capabilities(opal_process_name_t name, bool wait, uint64_t *host);
 
 /** Note that a module has searched for the process, and whether it reached it. */
 void mca_btl_rawe_proc_note_tried(opal_process_name_t name, unsigned module_index, bool reached);
