@@ -18,6 +18,7 @@
  *   late [N]  Bcasts of N bytes [1000]: a rank enters seconds after the others; then another root
  *             computes first
  *   dups      COUNT communicators: dup, split, all three calls, free
+ *   frees     COUNT communicators, which rank 0 frees before the others vote; another with each id
  *   ten       ten communicators at the same time, used in turn
  *   last      the last call before MPI_Finalize is a collective
  *   ends      the last call before MPI_Finalize is a Bcast from rank 0
@@ -40,6 +41,7 @@
 #define SCATTERED_BYTES_MOST 1468 /* limit of multicast */
 #define GATHERED_BYTES_MOST 8192
 #define WARM_UP 16 /* calls before a communicator uses multicast */
+#define VOTE 8     /* the call in which its members vote */
 
 int rank, ranks;
 static int number, part_bytes; /* from the command line, or defaults */
@@ -425,6 +427,31 @@ static void dups(void)
     }
 }
 
+static void frees(void)
+{
+    for (int i = 0; i < number; i++) {
+        MPI_Comm comm;
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        for (unsigned j = 0; j < VOTE; j++) {
+            if (rank != 0 && j + 1 == VOTE) {
+                usleep(2000);
+            }
+            bcast(comm, 0, 40, j);
+        }
+        MPI_Comm_free(&comm);
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        int mine = i + rank, all[RANKS_MAX];
+        MPI_Gather(&mine, 1, MPI_INT, all, 1, MPI_INT, 0, comm);
+        for (int j = 0; rank == 0 && j < ranks; j++) {
+            if (all[j] != i + j) {
+                fail("MPI_Gather: a rank's contribution", j);
+            }
+        }
+        MPI_Comm_free(&comm);
+    }
+}
+
 static void ten(void)
 {
     MPI_Comm comms[10];
@@ -552,7 +579,7 @@ int main(int argc, char **argv)
         {"late", late, 1000},     {"wholes", wholes, 1000}, {"truncates", truncates, 1000},
         {"dups", dups, 1000},     {"ten", ten, 0},          {"endless", endless, 100},
         {"away", away, 0},        {"last", last, 0},        {"ends", ends, 0},
-        {"steady", steady, 0},    {"handles", handles, 0},
+        {"steady", steady, 0},    {"handles", handles, 0},  {"frees", frees, 20},
     };
     const size_t most = sizeof all / sizeof all[0];
     size_t i = 0;

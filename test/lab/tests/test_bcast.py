@@ -165,6 +165,15 @@ def test_communicators_come_and_go(make_lab, bcasts):
     assert multicasts(result) == HOSTS * 300
 
 
+@pytest.mark.parametrize("kind, absent", [("udp", None), ("packet", 0), ("packet", 1)])
+def test_no_vote_outlives_its_communicator(make_lab, bcasts, kind, absent):
+    """A message left behind would be taken for one of the next communicator with that id."""
+    lab = make_lab(hosts=HOSTS)
+    if absent is not None:
+        lab.set_environment(absent, OMPI_MCA_coll="^rawe")
+    run(lab, bcasts, "frees", btls=(*RAWE, "--mca", "btl_rawe_kind", kind))
+
+
 @pytest.mark.parametrize("coalesce_from", [0, 4])
 def test_a_bcast_is_one_frame_or_shares_it(make_lab, bcasts, tmp_path, coalesce_from):
     rounds = 1000
