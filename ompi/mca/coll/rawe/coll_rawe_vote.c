@@ -16,14 +16,17 @@
  *
  * A message that a process does not expect stays unreceived. In the communicator itself it would
  * outlive it, and be taken for a message of the next communicator with the same id (ob1 of 4.1 and
- * 5.0). So all messages are sent in MPI_COMM_WORLD, where at most one remains for each pair. A
- * process that does not take part sends and receives nothing.
+ * 5.0). So all messages are sent in MPI_COMM_WORLD, where at most one remains for each pair; only
+ * programs with sessions alone have none, and use the communicator. A process that does not take
+ * part sends and receives nothing.
  */
 #include "coll_rawe.h"
 
 #include "ompi/mca/pml/pml.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
 
 /** Tags: in hcoll's range, which hcoll uses from the other end. */
 #define HELLO_TAG (-0x72617765)
@@ -32,28 +35,43 @@
 /** What this process knows of the other process of a pair. */
 enum relation { NOT_MET, KNOWN, REFUSED };
 
-/** The relations of this process, by the other's rank in MPI_COMM_WORLD. Allocated when needed. */
-static uint8_t *led_by; /**< with a member 0 */
-static uint8_t *leads;  /**< with the other members where this process is member 0 */
+/** The relations with another process (enum relation). */
+struct pair {
+    uint8_t led_by; /**< where the other is member 0 */
+    uint8_t leads;  /**< where this process is member 0 */
+};
 
-static struct ompi_communicator_t *world(void)
+/** The pairs of this process, by the other's number in the job. */
+static struct {
+    struct pair *pairs;
+    size_t count;
+} known;
+
+static bool has_world(void)
 {
-    return &ompi_mpi_comm_world.comm;
+    return NULL != ompi_mpi_comm_world.comm.c_local_group;
 }
 
-static int rank_in_world(struct ompi_communicator_t *comm, int member)
+/** Return a member's number in the job, which is its rank in MPI_COMM_WORLD. */
+static int number_of(struct ompi_communicator_t *comm, int member)
 {
     return (int)ompi_group_get_proc_name(comm->c_local_group, member).vpid;
 }
 
-static int send_int(int value, int to, int tag)
+static int send_int(int value, struct ompi_communicator_t *comm, int member, int tag)
 {
-    return MCA_PML_CALL(send(&value, 1, MPI_INT, to, tag, MCA_PML_BASE_SEND_STANDARD, world()));
+    struct ompi_communicator_t *in = has_world() ? &ompi_mpi_comm_world.comm : comm;
+    const int to = has_world() ? number_of(comm, member) : member;
+
+    return MCA_PML_CALL(send(&value, 1, MPI_INT, to, tag, MCA_PML_BASE_SEND_STANDARD, in));
 }
 
-static int receive_int(int *value, int from, int tag)
+static int receive_int(int *value, struct ompi_communicator_t *comm, int member, int tag)
 {
-    return MCA_PML_CALL(recv(value, 1, MPI_INT, from, tag, world(), MPI_STATUS_IGNORE));
+    struct ompi_communicator_t *in = has_world() ? &ompi_mpi_comm_world.comm : comm;
+    const int from = has_world() ? number_of(comm, member) : member;
+
+    return MCA_PML_CALL(recv(value, 1, MPI_INT, from, tag, in, MPI_STATUS_IGNORE));
 }
 
 /** Return a host's number, adding new hosts. Ranks of a host are often consecutive. */
@@ -69,14 +87,15 @@ static int number_of_host(uint64_t name, uint64_t *names, int *hosts)
 }
 
 /** As member 0, find out whether both know of each other. */
-static int meet(int other, bool takes_part)
+static int meet(struct ompi_communicator_t *comm, int member, bool takes_part)
 {
+    const int other = number_of(comm, member);
     int knows = 0, status = MPI_SUCCESS;
 
-    if (NOT_MET == leads[other]) {
-        status = takes_part ? receive_int(&knows, other, HELLO_TAG)
-                            : send_int(MCA_COLL_RAWE_UNKNOWN, other, VERDICT_TAG);
-        leads[other] = 0 != knows ? KNOWN : REFUSED;
+    if (NOT_MET == known.pairs[other].leads) {
+        status = takes_part ? receive_int(&knows, comm, member, HELLO_TAG)
+                            : send_int(MCA_COLL_RAWE_UNKNOWN, comm, member, VERDICT_TAG);
+        known.pairs[other].leads = 0 != knows ? KNOWN : REFUSED;
     }
     return status;
 }
@@ -107,12 +126,11 @@ static int vote_lead(const mca_coll_rawe_module_t *module, struct ompi_communica
 
     *verdict = MCA_COLL_RAWE_GROUP;
     for (int i = 0; i < members && MPI_SUCCESS == status; ++i) {
-        const int other = rank_in_world(comm, i);
         uint64_t name = 0;
         bool knows = look_up(module, comm, i, &wait, &name);
         if (0 != i) {
-            status = meet(other, knows);
-            knows = KNOWN == leads[other];
+            status = meet(comm, i, knows);
+            knows = KNOWN == known.pairs[number_of(comm, i)].leads;
         }
         module->hosts->of[i] = number_of_host(name, names, &hosts);
         *verdict = knows ? *verdict : MCA_COLL_RAWE_NO_PART;
@@ -121,8 +139,9 @@ static int vote_lead(const mca_coll_rawe_module_t *module, struct ompi_communica
         *verdict = MCA_COLL_RAWE_FEW_HOSTS;
     }
     for (int i = 1; i < members && MPI_SUCCESS == status; ++i) {
-        const int other = rank_in_world(comm, i);
-        status = KNOWN == leads[other] ? send_int(*verdict, other, VERDICT_TAG) : status;
+        if (KNOWN == known.pairs[number_of(comm, i)].leads) {
+            status = send_int(*verdict, comm, i, VERDICT_TAG);
+        }
     }
     return status;
 }
@@ -131,36 +150,53 @@ static int vote_lead(const mca_coll_rawe_module_t *module, struct ompi_communica
 static int vote_follow(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                        int *verdict)
 {
-    const int leader = rank_in_world(comm, 0);
+    const int leader = number_of(comm, 0);
     int status = MPI_SUCCESS;
     uint64_t host;
 
     *verdict = MCA_COLL_RAWE_NO_PART;
-    if (NOT_MET == led_by[leader]) {
+    if (NOT_MET == known.pairs[leader].led_by) {
         const bool knows = mca_coll_rawe_takes_part(module, comm, 0, true, &host);
-        led_by[leader] = knows ? KNOWN : REFUSED;
-        status = send_int(knows, leader, HELLO_TAG);
+        known.pairs[leader].led_by = knows ? KNOWN : REFUSED;
+        status = send_int(knows, comm, 0, HELLO_TAG);
     }
-    if (MPI_SUCCESS == status && KNOWN == led_by[leader]) {
-        status = receive_int(verdict, leader, VERDICT_TAG);
+    if (MPI_SUCCESS == status && KNOWN == known.pairs[leader].led_by) {
+        status = receive_int(verdict, comm, 0, VERDICT_TAG);
         if (MPI_SUCCESS == status && MCA_COLL_RAWE_UNKNOWN == *verdict) {
-            led_by[leader] = REFUSED;
+            known.pairs[leader].led_by = REFUSED;
             *verdict = MCA_COLL_RAWE_NO_PART;
         }
     }
     return status;
 }
 
-/** Return true if all members are in MPI_COMM_WORLD. Programs with sessions alone have none. */
-static bool are_in_world(struct ompi_communicator_t *comm)
+/** Return how many pairs are needed; 0: a member belongs to another job. */
+static size_t count_processes(struct ompi_communicator_t *comm)
 {
-    bool in_world = NULL != world()->c_local_group;
+    size_t count = known.count;
 
-    for (int i = 0; i < ompi_comm_size(comm) && in_world; ++i) {
-        in_world =
-            ompi_group_get_proc_name(comm->c_local_group, i).jobid == OPAL_PROC_MY_NAME.jobid;
+    for (int i = 0; i < ompi_comm_size(comm); ++i) {
+        const opal_process_name_t name = ompi_group_get_proc_name(comm->c_local_group, i);
+        if (name.jobid != OPAL_PROC_MY_NAME.jobid) {
+            return 0;
+        }
+        count = MAX(count, (size_t)name.vpid + 1);
     }
-    return in_world;
+    return count;
+}
+
+/** Make room for `count` pairs. Returns false when out of memory. */
+static bool reserve(size_t count)
+{
+    struct pair *pairs = realloc(known.pairs, count * sizeof(*pairs));
+
+    if (NULL == pairs) {
+        return false;
+    }
+    memset(pairs + known.count, NOT_MET, (count - known.count) * sizeof(*pairs));
+    known.pairs = pairs;
+    known.count = count;
+    return true;
 }
 
 int mca_coll_rawe_vote(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
@@ -170,15 +206,13 @@ int mca_coll_rawe_vote(const mca_coll_rawe_module_t *module, struct ompi_communi
     uint64_t host;
 
     *verdict = MCA_COLL_RAWE_NO_PART;
-    if (!mca_coll_rawe_takes_part(module, comm, rank, true, &host) || !are_in_world(comm)) {
+    const size_t count = count_processes(comm);
+    if (0 == count || !mca_coll_rawe_takes_part(module, comm, rank, true, &host)) {
         return MPI_SUCCESS;
     }
-    const size_t processes = (size_t)ompi_comm_size(world());
     uint64_t *names = calloc((size_t)ompi_comm_size(comm), sizeof(*names));
-    led_by = NULL == led_by ? calloc(processes, 1) : led_by;
-    leads = NULL == leads ? calloc(processes, 1) : leads;
     int status = OMPI_ERR_OUT_OF_RESOURCE; /* ends the job: the others are in the same call */
-    if (NULL != names && NULL != led_by && NULL != leads) {
+    if (NULL != names && reserve(count)) {
         status = 0 == rank ? vote_lead(module, comm, names, verdict)
                            : vote_follow(module, comm, verdict);
     }
@@ -188,7 +222,7 @@ int mca_coll_rawe_vote(const mca_coll_rawe_module_t *module, struct ompi_communi
 
 void mca_coll_rawe_vote_close(void)
 {
-    free(led_by);
-    free(leads);
-    led_by = leads = NULL;
+    free(known.pairs);
+    known.pairs = NULL;
+    known.count = 0;
 }
