@@ -149,19 +149,47 @@ TEST(rawe_conn_end_step__tells_from_the_next_probe_on)
     assert_int_equal(unit_open(&net, 1, RAWE_LANE_BULK)->end.state, RAWE_END_ANNOUNCING);
 }
 
-TEST(rawe_conn_receive_connect__of_the_next_process)
+/** A process ends a session and begins another, whose first connection may use a new lane. */
+TEST(rawe_conn_receive_connect__of_the_next_session)
 {
-    rawe_engine_finalizing(engine(1));
-    assert_int_equal(linger(end(1), UNIT_S), RAWE_FINALIZED_DONE);
-    unit_close(&net, 1, unit_lane);
-    unit_settle(&net);
-    assert_int_equal(end(0)->end.state, RAWE_END_PEER);
-    net.now_ns += UNIT_MS;
-    unit_restart(&net, 1);
-    rawe_conn_connect(unit_open(&net, 1, unit_lane), net.now_ns);
-    unit_settle(&net);
-    assert_int_equal(end(0)->end.state, RAWE_END_NONE);
-    assert_works_both_ways();
+    static const struct {
+        const char *name;
+        bool bulk; /**< the earlier session used the bulk lane, too */
+        enum rawe_lane lane;
+    } cases[] = {
+        {"the same lane", false, RAWE_LANE_EXPRESS},
+        {"one of two lanes", true, RAWE_LANE_BULK},
+        {"a lane never used before", false, RAWE_LANE_BULK},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        unit_case(cases[i].name);
+        set_up();
+        struct rawe_conn *bulk = unit_open(&net, 0, RAWE_LANE_BULK);
+        join_lanes(0);
+        if (cases[i].bulk) {
+            rawe_conn_connect(bulk, net.now_ns);
+            unit_settle(&net);
+        }
+        rawe_engine_finalizing(engine(1));
+        assert_int_equal(linger(end(1), UNIT_S), RAWE_FINALIZED_DONE);
+        unit_close(&net, 1, RAWE_LANE_EXPRESS);
+        if (cases[i].bulk) {
+            unit_close(&net, 1, RAWE_LANE_BULK);
+        }
+        unit_settle(&net);
+        assert_int_equal(end(0)->end.state, RAWE_END_PEER);
+        net.now_ns += UNIT_MS;
+        unit_restart(&net, 1);
+        rawe_conn_connect(unit_open(&net, 1, cases[i].lane), net.now_ns);
+        unit_settle(&net);
+        assert_int_equal(end(0)->end.state, RAWE_END_NONE);
+        assert_int_equal(bulk->end.state, RAWE_END_NONE);
+        assert_false(rawe_conn_peer_gone(end(0), UNIT_S)); /* it would drop our sends */
+        if (cases[i].lane == RAWE_LANE_BULK) {
+            (void)unit_open(&net, 1, RAWE_LANE_EXPRESS);
+        }
+        assert_works_both_ways();
+    }
 }
 
 /* ---- CLOSE frames ---- */

@@ -340,8 +340,12 @@ __attribute__((cold)) static void receive_connect(struct rawe_engine *engine,
         return;
     }
     bool opening = conn->handshake.state == RAWE_CONN_CONNECTING;
+    bool newer = conn->handshake.peer_incarnation != from.incarnation;
     rawe_conn_receive_connect(conn, &from, reply, now_ns);
     if (conn->handshake.peer_incarnation == from.incarnation) {
+        if (newer && (header->flags & RAWE_FLAG_FINALIZING) == 0) {
+            rawe_conn_note_session(conn);
+        }
         rawe_conn_note_finalizing(conn, header);
     }
     if (opening && conn->handshake.state == RAWE_CONN_OPEN) {

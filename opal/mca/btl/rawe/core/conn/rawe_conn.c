@@ -74,7 +74,6 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
     struct rawe_engine *engine = conn->engine;
     struct rawe_send *abandoned = NULL;
     bool data_lost = false;
-    uint64_t known = conn->handshake.peer_incarnation;
     engine->counters.connects_received++;
     enum rawe_handshake_verdict verdict = rawe_handshake_judge(&conn->handshake, from->incarnation);
     if (verdict == RAWE_HANDSHAKE_DROP) {
@@ -93,9 +92,6 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
         rawe_conn_renew(conn, verdict == RAWE_HANDSHAKE_RESTART);
         rawe_conn_end_step(conn, RAWE_ON_NEW_LIFE);
         rawe_handshake_enter(&conn->handshake, RAWE_CONN_IDLE);
-    }
-    if (known != 0 && known != from->incarnation) {
-        rawe_conn_end_step(conn, RAWE_ON_FORGET_PEER);
     }
     if (reply && conn->handshake.state == RAWE_CONN_CONNECTING) {
         rawe_conn_note_owned(&conn->end);

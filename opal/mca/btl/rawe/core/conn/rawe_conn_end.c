@@ -64,6 +64,15 @@ void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header 
     }
 }
 
+void rawe_conn_note_session(struct rawe_conn *conn)
+{
+    const struct rawe_link *members = &conn->tx.ordered.order->members;
+    for (struct rawe_link *link = members->next; link != members; link = link->next) {
+        rawe_conn_end_step(RAWE_OWNER(link, struct rawe_conn, tx.ordered.link),
+                           RAWE_ON_FORGET_PEER);
+    }
+}
+
 /** Return true if the peer process has announced, on any connection, that it is finalizing. */
 static bool peer_finalizing(const struct rawe_conn *conn)
 {

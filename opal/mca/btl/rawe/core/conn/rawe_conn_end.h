@@ -17,7 +17,7 @@
  *               v  │                                            v  │
  *      ANNOUNCED (FIN-WAIT-2) ───────────────────────────> BOTH_ANNOUNCED (TIME-WAIT)
  *                           <──────────────────────────────
- *                 in each row: its host has a new process, or we close
+ *                 in each row: it begins a new session, or we close
  *
  * Lingering, drained and closed are not separate states. A finalizing process lingers in the lower
  * two rows until rawe_conn_finalized allows it to leave. That depends on the send window
@@ -46,7 +46,7 @@ enum rawe_end_event {
     RAWE_ON_ANSWER,          /**< the peer has answered a probe that announced this */
     RAWE_ON_PEER_FINALIZING, /**< the peer has said that it is finalizing */
     RAWE_ON_NEW_LIFE,        /**< new id: the peer disowned the old one, so announce again */
-    RAWE_ON_FORGET_PEER,     /**< the peer is a new process, or we close */
+    RAWE_ON_FORGET_PEER,     /**< the peer is in a new session, or we close */
 };
 
 /** Follow the edge for this event in the diagram above, if there is one. */
@@ -54,6 +54,12 @@ void rawe_conn_end_step(struct rawe_conn *conn, enum rawe_end_event event);
 
 /** Note from a control frame if the peer is finalizing, and if it knows that we are. */
 void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header *header);
+
+/**
+ * Note that the peer process opens a connection and is not finalizing. If it announced that it was,
+ * on any connection, it has begun another session since.
+ */
+void rawe_conn_note_session(struct rawe_conn *conn);
 
 /** Note that the peer has sent a frame, so it had not ended the connection at that time. */
 static inline void rawe_conn_note_owned(struct rawe_conn_end *end)
