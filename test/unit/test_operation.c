@@ -21,7 +21,10 @@ static void set_up(void)
 {
     rawe_operation_table_init(&table, 0);
     for (unsigned i = 0; i <= RAWE_OPERATIONS_MAX; i++) {
-        operations[i] = (struct rawe_operation){.peer_key = PEER_KEY, .peer_port = PEER_PORT};
+        operations[i] = (struct rawe_operation){
+            .peer_key = PEER_KEY,
+            .peer_port = PEER_PORT,
+        };
     }
 }
 
@@ -32,12 +35,46 @@ static struct rawe_operation *find(const struct rawe_operation *operation)
 
 FIXTURE(set_up, NULL);
 
+/** Enter the operations from `first` on as those of one peer. Returns the number of the next. */
+static unsigned enter_for_one(unsigned first)
+{
+    unsigned next = first;
+    do {
+        operations[next].peer = (void *)(64 * (uintptr_t)(first + 1)); /* is not dereferenced */
+    } while (rawe_operation_enter(&table, &operations[next]) && ++next <= RAWE_OPERATIONS_MAX);
+    return next;
+}
+
+TEST(enter__a_peer_leaves_as_many_free_as_it_has)
+{
+    assert_int_equal(enter_for_one(0), 512);
+    assert_int_equal(enter_for_one(512), 512 + 256);
+    assert_int_equal(enter_for_one(768), 768 + 128);
+    rawe_operation_remove(&operations[0]);
+    assert_false(rawe_operation_enter(&table, &operations[0]));
+    assert_int_equal(enter_for_one(896), 896 + 65);
+}
+
+/** With more peers than counters, some share one with the peer that has the most operations. */
+TEST(enter__peers_that_share_a_counter)
+{
+    assert_int_equal(enter_for_one(0), 512);
+    for (unsigned i = 0; i < 2 * RAWE_OPERATIONS_MAX; i++) {
+        operations[512].peer = (void *)(uintptr_t)(1 + i);
+        assert_true(rawe_operation_enter(&table, &operations[512]) || (1 + i) == 64);
+        if (operations[512].table != NULL) {
+            rawe_operation_remove(&operations[512]);
+        }
+    }
+}
+
 TEST(enter__up_to_the_limit)
 {
-    for (unsigned i = 0; i < RAWE_OPERATIONS_MAX; i++) {
-        assert_true(rawe_operation_enter(&table, &operations[i]));
+    unsigned next = 0;
+    while (next < RAWE_OPERATIONS_MAX) {
+        next = enter_for_one(next);
     }
-    assert_false(rawe_operation_enter(&table, &operations[RAWE_OPERATIONS_MAX]));
+    assert_int_equal(enter_for_one(next), RAWE_OPERATIONS_MAX);
     assert_int_equal(table.in_use, RAWE_OPERATIONS_MAX);
     for (unsigned i = 0; i < RAWE_OPERATIONS_MAX; i++) {
         assert_ptr_equal(find(&operations[i]), &operations[i]);

@@ -12,9 +12,30 @@ void rawe_operation_table_init(struct rawe_operation_table *table, uint64_t last
     table->last_key = last_key;
 }
 
+/** Return the index of the counter of this peer's operations, which other peers may share. */
+static uint32_t counter_of(const struct rawe_peer *peer)
+{
+    const uint64_t hash = (uintptr_t)peer * UINT64_C(0x9E3779B97F4A7C15);
+    return (uint32_t)(hash >> 32) % RAWE_OPERATIONS_MAX;
+}
+
+bool rawe_operation_has_room(const struct rawe_operation_table *table, const struct rawe_peer *peer)
+{
+    const uint32_t free_count = RAWE_OPERATIONS_MAX - table->in_use;
+    const struct rawe_link *all = &table->under_way;
+    uint32_t count = table->of_peer[counter_of(peer)];
+    if (count >= free_count) {
+        count = 0; /* without those of other peers */
+        for (struct rawe_link *link = all->next; link != all; link = link->next) {
+            count += rawe_operation_of(link)->peer == peer;
+        }
+    }
+    return count < free_count;
+}
+
 bool rawe_operation_enter(struct rawe_operation_table *table, struct rawe_operation *operation)
 {
-    if (table->in_use == RAWE_OPERATIONS_MAX) {
+    if (!rawe_operation_has_room(table, operation->peer)) {
         return false;
     }
     while (table->entries[table->next] != NULL) {
@@ -25,6 +46,7 @@ bool rawe_operation_enter(struct rawe_operation_table *table, struct rawe_operat
     operation->key = ++table->last_key;
     table->entries[table->next] = operation;
     table->in_use++;
+    table->of_peer[counter_of(operation->peer)]++;
     rawe_list_append(&table->under_way, &operation->link);
     return true;
 }
@@ -35,6 +57,7 @@ void rawe_operation_remove(struct rawe_operation *operation)
     table->entries[operation->index] = NULL;
     table->next = operation->index;
     table->in_use--;
+    table->of_peer[counter_of(operation->peer)]--;
     if (operation->budget != NULL) {
         rawe_budget_take_off(operation->budget, operation->left_bytes);
     }

@@ -69,8 +69,9 @@ struct rawe_operation_table {
     struct rawe_operation *entries[RAWE_OPERATIONS_MAX]; /**< by index; NULL: free */
     struct rawe_link under_way;                          /**< list of all operations */
     uint32_t in_use;                                     /**< length of that list */
-    uint32_t next;     /**< where to start looking for a free entry */
-    uint64_t last_key; /**< key of the newest operation */
+    uint16_t of_peer[RAWE_OPERATIONS_MAX]; /**< of these on a peer, by a hash of its address */
+    uint32_t next;                         /**< where to start looking for a free entry */
+    uint64_t last_key;                     /**< key of the newest operation */
 };
 
 /** Return the operation that contains this link. */
@@ -98,7 +99,14 @@ static inline bool rawe_operation_is_prompt(const struct rawe_operation *operati
 /** Initialize an empty table. Its keys start after `last_key`. */
 void rawe_operation_table_init(struct rawe_operation_table *table, uint64_t last_key);
 
-/** Enter an operation and assign it an index and a key. Returns false at the limit. */
+/**
+ * Return true if another operation on this peer may enter: if it has fewer than are free. So
+ * operations on a stopped peer do not block those on others.
+ */
+bool rawe_operation_has_room(const struct rawe_operation_table *table,
+                             const struct rawe_peer *peer);
+
+/** Enter an operation and assign it an index and a key. Returns false without room. */
 bool rawe_operation_enter(struct rawe_operation_table *table, struct rawe_operation *operation);
 
 /** Remove an operation from its table, because no more data will arrive. */
