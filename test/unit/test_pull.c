@@ -13,11 +13,14 @@
 /** Length of a piece: the minimum, because a quarter of the 100 kB limit is less. */
 #define PIECE_BYTES 32768u
 
+/** Limit on outstanding data from one peer. */
+#define PEER_BYTES (1u << 22)
+
 static struct rawe_operation_table table;
-static struct rawe_operation operations[20];
+static struct rawe_operation operations[RAWE_OPERATIONS_MAX];
 static unsigned count;
 static struct rawe_pull pull;
-static const uint64_t now_ns = MS;
+static uint64_t now_ns;
 static char peers[2];
 
 static void start(uint64_t port_bytes, struct rawe_pull_host *host)
@@ -33,6 +36,7 @@ static void start(uint64_t port_bytes, struct rawe_pull_host *host)
         .operations = &table,
     };
     count = 0;
+    now_ns = MS;
     rawe_operation_table_init(&table, 0);
     rawe_pull_init(&pull, &config, now_ns);
 }
@@ -171,4 +175,79 @@ TEST(rawe_pull_next__none_beyond_the_limit)
     rawe_operation_remove(&operations[0]);
     assert_next(&operations[1], GET_BYTES);
     assert_true(rawe_budget_limit_bytes(&pull.gets) > 100000); /* the link was idle */
+}
+
+/** Let waiting GETs take their turns for 1000 ms without arrivals. Returns the requested bytes. */
+static uint64_t request_in_silence(void)
+{
+    uint64_t total_bytes = 0;
+    for (unsigned i = 0; i < 1000; i++, now_ns += MS) {
+        struct rawe_operation *next;
+        uint64_t len_bytes;
+        while ((next = rawe_pull_next(&pull, &len_bytes, now_ns)) != NULL) {
+            assert_true(rawe_operation_enter(&table, next));
+            next->left_bytes = len_bytes;
+            next->progress_ns = now_ns;
+            next->budget = &pull.gets;
+            rawe_budget_asked(&pull.gets, len_bytes, now_ns);
+            total_bytes += len_bytes;
+        }
+    }
+    return total_bytes;
+}
+
+/** Start many GETs on a silent peer, then one on another, which must not wait for them. */
+static void assert_silent_peer_blocks_none(uint64_t len_bytes, uint64_t expected_bytes)
+{
+    start(100000, NULL);
+    request(1, 4096);
+    for (unsigned i = 0; i < 700; i++) {
+        wait(0, len_bytes);
+    }
+    assert_int_equal(request_in_silence(), expected_bytes);
+    const struct rawe_operation *other = wait(1, PIECE_BYTES); /* behind more than 16 others */
+    assert_int_equal(request_in_silence(), PIECE_BYTES);
+    assert_int_equal(other->left_bytes, PIECE_BYTES);
+}
+
+TEST(rawe_pull_next__a_silent_peer_blocks_no_other)
+{
+    assert_silent_peer_blocks_none(PIECE_BYTES, PEER_BYTES);
+    assert_silent_peer_blocks_none(4096, RAWE_OPERATIONS_MAX / 2 * 4096);
+}
+
+/** Short operations do not count as outstanding data, but leave the peer no room for others. */
+TEST(rawe_pull_next__no_room_for_operations_is_no_reason_to_raise_the_limit)
+{
+    for (unsigned i = 0; i < RAWE_OPERATIONS_MAX / 2; i++) {
+        assert_true(rawe_operation_enter(&table, make(0, 8)));
+    }
+    wait(0, GET_BYTES);
+    assert_int_equal(request_in_silence(), 0);
+    assert_int_equal(rawe_budget_limit_bytes(&pull.gets), 100000);
+    assert_true(rawe_pull_pending(&pull));
+    const struct rawe_operation *other = wait(1, GET_BYTES);
+    assert_int_equal(request_in_silence(), GET_BYTES);
+    assert_int_equal(other->left_bytes, GET_BYTES);
+    rawe_operation_remove(&operations[0]);
+    assert_int_equal(request_in_silence(), PIECE_BYTES);
+}
+
+TEST(rawe_pull_next__a_silent_single_peer_blocks_no_other)
+{
+    for (unsigned i = 0; i < 200; i++) {
+        wait(0, PIECE_BYTES);
+    }
+    const struct rawe_operation *other = wait(1, PIECE_BYTES);
+    wait(0, PIECE_BYTES); /* with GETs from peer 0 at both ends, it seems to be the only one */
+    assert_int_equal(request_in_silence(), PEER_BYTES + PIECE_BYTES);
+    assert_int_equal(other->left_bytes, PIECE_BYTES);
+}
+
+TEST(rawe_pull_next__no_more_of_a_single_peer_that_is_silent)
+{
+    for (unsigned i = 0; i < 6; i++) {
+        wait(0, 1u << 20);
+    }
+    assert_int_equal(request_in_silence(), PEER_BYTES);
 }

@@ -8,8 +8,8 @@
 /** Bounds of a piece, a quarter of the limit: shorter ones cost time, longer ones gain nothing. */
 #define PIECE_BYTES_MIN 32768u
 #define PIECE_BYTES_MAX 61440u
-/** Limit on outstanding GET bytes from a single peer. GETs from other peers wait for them. */
-#define SINGLE_PEER_BYTES 4194304u
+/** Limit on outstanding GET bytes from each peer, which may have stopped. */
+#define PEER_BYTES_MAX 4194304u
 /** GETs considered for each piece. With more peers, at least one is idle. */
 #define CANDIDATES_MAX 16u
 
@@ -19,6 +19,7 @@ void rawe_pull_init(struct rawe_pull *pull, const struct rawe_pull_config *confi
     pull->operations = config->operations;
     pull->limited = false;
     rawe_list_init(&pull->waiting);
+    rawe_list_init(&pull->parked);
     rawe_credit_init(&pull->credit, config->ring_frames, config->window_frames, now_ns);
     rawe_line_init(&pull->line, config->link_mbps);
     rawe_budget_init(&pull->gets, config->port_bytes, &pull->line);
@@ -77,32 +78,11 @@ static uint64_t piece_bytes(const struct rawe_pull *pull)
 static bool may_ask(struct rawe_pull *pull, const struct asked *asked, uint64_t now_ns)
 {
     struct rawe_budget *gets = &pull->gets;
-    uint64_t limit_bytes = asked->single ? SINGLE_PEER_BYTES : rawe_budget_limit_bytes(gets);
     /* Other processes get their turns before silence suggests that peers are not running. */
-    uint64_t patience_ns = (1 + asked->others.count) * rawe_budget_patience_ns(gets);
-    return asked->bytes + asked->others.bytes < limit_bytes ||
+    const uint64_t patience_ns = (1 + asked->others.count) * rawe_budget_patience_ns(gets);
+    return asked->single || asked->bytes + asked->others.bytes < rawe_budget_limit_bytes(gets) ||
            now_ns >= asked->progress_ns + patience_ns ||
-           (!asked->single && rawe_budget_idles(gets, piece_bytes(pull), now_ns));
-}
-
-bool rawe_pull_may_begin(struct rawe_pull *pull, struct rawe_operation *operation, uint64_t now_ns)
-{
-    const bool counts =
-        operation->kind == RAWE_FRAGMENT_GET && operation->len_bytes >= TURNS_BYTES_MIN;
-    operation->budget = counts ? &pull->gets : NULL;
-    if (!counts || rawe_budget_limit_bytes(&pull->gets) == 0) {
-        return true;
-    }
-    const struct asked asked = sum_asked(pull, operation->peer, now_ns);
-    return rawe_list_empty(&pull->waiting) && asked.single && may_ask(pull, &asked, now_ns);
-}
-
-void rawe_pull_wait(struct rawe_pull *pull, struct rawe_operation *operation, uint64_t now_ns)
-{
-    if (rawe_list_empty(&pull->waiting)) {
-        rawe_budget_wait(&pull->gets, now_ns);
-    }
-    rawe_list_append(&pull->waiting, &operation->link);
+           rawe_budget_idles(gets, piece_bytes(pull), now_ns);
 }
 
 /** Return the outstanding bytes of long GETs from a peer. */
@@ -117,6 +97,55 @@ static uint64_t owed_bytes(const struct rawe_pull *pull, const struct rawe_peer 
         }
     }
     return bytes;
+}
+
+/** Return true if a peer owes as much as it may. */
+static bool owes_most(const struct rawe_pull *pull, const struct rawe_peer *peer)
+{
+    return !rawe_operation_has_room(pull->operations, peer) ||
+           owed_bytes(pull, peer) >= PEER_BYTES_MAX;
+}
+
+/** Move the GETs from peers that owe as much as they may, or from the others, to a list's end. */
+static void move(const struct rawe_pull *pull, struct rawe_link *from, bool most,
+                 struct rawe_link *to)
+{
+    const struct rawe_peer *peer = NULL;
+    bool moves = false;
+    struct rawe_link *next;
+    for (struct rawe_link *link = from->next; link != from; link = next) {
+        const struct rawe_operation *get = rawe_operation_of(link);
+        next = link->next;
+        if (get->peer != peer) {
+            peer = get->peer;
+            moves = owes_most(pull, peer) == most;
+        }
+        if (moves) {
+            rawe_list_remove(link);
+            rawe_list_append(to, link);
+        }
+    }
+}
+
+bool rawe_pull_may_begin(struct rawe_pull *pull, struct rawe_operation *operation, uint64_t now_ns)
+{
+    const bool counts =
+        operation->kind == RAWE_FRAGMENT_GET && operation->len_bytes >= TURNS_BYTES_MIN;
+    operation->budget = counts ? &pull->gets : NULL;
+    if (!counts || rawe_budget_limit_bytes(&pull->gets) == 0) {
+        return true;
+    }
+    const struct asked asked = sum_asked(pull, operation->peer, now_ns);
+    return rawe_list_empty(&pull->waiting) && rawe_list_empty(&pull->parked) && asked.single &&
+           !owes_most(pull, operation->peer);
+}
+
+void rawe_pull_wait(struct rawe_pull *pull, struct rawe_operation *operation, uint64_t now_ns)
+{
+    if (rawe_list_empty(&pull->waiting)) {
+        rawe_budget_wait(&pull->gets, now_ns);
+    }
+    rawe_list_append(&pull->waiting, &operation->link);
 }
 
 /** Remove the GET whose peer owes the least data from the list, which must not be empty. */
@@ -140,10 +169,19 @@ static struct rawe_operation *choose_turn(struct rawe_pull *pull)
 
 struct rawe_operation *rawe_pull_next(struct rawe_pull *pull, uint64_t *len_bytes, uint64_t now_ns)
 {
+    move(pull, &pull->parked, false, &pull->waiting);
     if (rawe_list_empty(&pull->waiting)) {
         return NULL;
     }
     struct rawe_operation *next = choose_turn(pull);
+    if (owes_most(pull, next->peer)) {
+        rawe_list_prepend(&pull->waiting, &next->link);
+        move(pull, &pull->waiting, true, &pull->parked);
+        if (rawe_list_empty(&pull->waiting)) {
+            return NULL;
+        }
+        next = choose_turn(pull);
+    }
     const struct asked asked = sum_asked(pull, next->peer, now_ns);
     if (pull->limited && asked.bytes + asked.others.bytes == 0) {
         rawe_budget_ran_dry(&pull->gets);

@@ -44,6 +44,7 @@ struct rawe_pull_config {
 
 struct rawe_pull {
     struct rawe_link waiting; /**< long GETs with more to request, in order of their turns */
+    struct rawe_link parked;  /**< those whose peers owe as much as they may */
     struct rawe_credit credit;
     struct rawe_line line;
     struct rawe_grants grants;
@@ -69,7 +70,8 @@ struct rawe_operation *rawe_pull_next(struct rawe_pull *pull, uint64_t *len_byte
 /** Return true if rawe_pull_next or rawe_grants_next may return something. */
 static inline bool rawe_pull_pending(const struct rawe_pull *pull)
 {
-    return !rawe_list_empty(&pull->waiting) || pull->grants.waits;
+    return !rawe_list_empty(&pull->waiting) || !rawe_list_empty(&pull->parked) ||
+           pull->grants.waits;
 }
 
 #endif

@@ -505,19 +505,26 @@ void rawe_peer_begin_waiting(struct rawe_engine *engine)
     }
 }
 
-/** Fail the waiting GETs from a peer that we closed or gave up on. */
-static void abandon_waiting(struct rawe_engine *engine, const struct rawe_peer *peer)
+/** Move the GETs from a peer to the end of another list. */
+static void take_gets(struct rawe_link *from, const struct rawe_peer *peer, struct rawe_link *to)
 {
-    struct rawe_link abandoned, *next;
-    rawe_list_init(&abandoned);
-    struct rawe_link *waiting = &engine->pull.waiting;
-    for (struct rawe_link *link = waiting->next; link != waiting; link = next) {
+    struct rawe_link *next;
+    for (struct rawe_link *link = from->next; link != from; link = next) {
         next = link->next;
         if (rawe_operation_of(link)->peer == peer) {
             rawe_list_remove(link);
-            rawe_list_append(&abandoned, link);
+            rawe_list_append(to, link);
         }
     }
+}
+
+/** Fail the waiting GETs from a peer that we closed or gave up on. */
+static void abandon_waiting(struct rawe_engine *engine, const struct rawe_peer *peer)
+{
+    struct rawe_link abandoned;
+    rawe_list_init(&abandoned);
+    take_gets(&engine->pull.waiting, peer, &abandoned);
+    take_gets(&engine->pull.parked, peer, &abandoned);
     while (!rawe_list_empty(&abandoned)) {
         struct rawe_operation *operation = rawe_operation_of(rawe_list_take(&abandoned));
         operation->status = RAWE_STATUS_FAILED;
