@@ -268,6 +268,32 @@ TEST(get__short_replies_never_take_the_other_lane)
     assert_non_null(net.node[1].conn[RAWE_LANE_BULK]);
 }
 
+/** rawe_output.transmit of a target whose program writes to the memory while frames are sent. */
+static unsigned transmit_amid_writes(void *context, const struct rawe_frame *frames, unsigned count)
+{
+    static unsigned seed = 1;
+    unit_fill(record_memory, sizeof(record_memory), ++seed);
+    return net_link_transmit(context, frames, count);
+}
+
+/** Set up the fixture without batches. */
+static void record_set_up_plain(void)
+{
+    record_start(false);
+}
+
+static const struct unit_fixture plain = {record_set_up_plain, record_tear_down};
+
+TEST_WITH(plain, get__of_memory_that_the_program_writes_to)
+{
+    engine(1)->output.transmit = transmit_amid_writes;
+    const struct access *access = record_get(0, sizeof(record_memory));
+    record_run();
+    record_assert_ended(access, RAWE_STATUS_DONE);
+    assert_int_equal(counters(0)->dropped_checksum, 0);
+    assert_int_equal(counters(1)->frames_resent, 0);
+}
+
 /** Hand node 0 a forged data frame with node 1's next sequence number. */
 static void forge_data(const uint8_t *payload, size_t payload_bytes)
 {

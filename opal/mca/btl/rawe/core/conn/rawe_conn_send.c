@@ -275,6 +275,18 @@ static bool is_plain(const struct rawe_conn *conn, const struct rawe_txframe *fr
     return frame->segment_bytes == 0 && !rawe_conn_needs_slices(conn, frame);
 }
 
+/**
+ * Return true if a plain frame's data must not be sent in place: the target of a GET may write to
+ * the memory at any time, even between the computation of the CRC and the link's copy of the data.
+ * The frame would arrive damaged, and again whenever it is resent. MPI forbids to change the data
+ * of other sends.
+ */
+static bool may_change(const struct rawe_conn *conn, const struct rawe_txframe *frame)
+{
+    return frame->external_count != 0 && frame->send->kind == RAWE_FRAGMENT_REPLY &&
+           !conn->path.via->config.checksummed;
+}
+
 /** Ensure that waiting data is sent once it can be, and count the wait. */
 static void await_unblocking(struct rawe_conn *conn, enum rawe_blocked_by blocked, uint64_t now_ns)
 {
@@ -328,34 +340,47 @@ static struct rawe_txframe *next_frame(struct rawe_conn *conn, bool all, struct 
     return frame;
 }
 
-/** Collect plain frames to transmit, beginning with `frame`. Returns their number. */
+/** Room for the data of frames that may change, at least one. */
+#define COPIES_BYTES_MAX UINT16_MAX
+
+/**
+ * Collect plain frames to transmit, beginning with `frame`. Those that may change are copied to
+ * `copies`; with NULL, stop before them. Returns the number of frames.
+ */
 static unsigned collect_plain(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
-                              struct rawe_txframe **frames, struct rawe_frame *views,
-                              struct rawe_sends *copied)
+                              uint8_t *copies, struct rawe_txframe **frames,
+                              struct rawe_frame *views, struct rawe_sends *copied)
 {
     unsigned count = 0;
+    size_t copies_bytes = copies != NULL ? COPIES_BYTES_MAX : 0;
     do {
-        rawe_conn_finish_frame(conn, frame, count + 1, &views[count]);
+        uint8_t *copy = may_change(conn, frame) ? copies : NULL;
+        rawe_conn_finish_frame(conn, frame, count + 1, copy, &views[count]);
+        if (copy != NULL) {
+            copies += frame->payload_bytes;
+            copies_bytes -= frame->payload_bytes;
+        }
         frames[count++] = frame;
         if (count == ROUND_FRAMES || count == room) {
             return count;
         }
         frame = next_frame(conn, false, copied);
-    } while (frame != NULL && is_plain(conn, frame));
+    } while (frame != NULL && is_plain(conn, frame) &&
+             (!may_change(conn, frame) || frame->payload_bytes <= copies_bytes));
     if (frame != NULL) {
-        rawe_sendwin_rewind(&conn->tx.window, frame); /* not plain: sent alone */
+        rawe_sendwin_rewind(&conn->tx.window, frame); /* not plain, or no room: sent next */
     }
     return count;
 }
 
 /** Transmit at most `room` plain frames, beginning with `first`. False: the link refused some. */
 static bool transmit_plain(struct rawe_conn *conn, struct rawe_txframe *first, uint32_t room,
-                           struct rawe_sends *copied, uint64_t now_ns)
+                           uint8_t *copies, struct rawe_sends *copied, uint64_t now_ns)
 {
     const struct rawe_output *output = &conn->path.via->output;
     struct rawe_txframe *frames[ROUND_FRAMES];
     struct rawe_frame views[ROUND_FRAMES];
-    unsigned count = collect_plain(conn, first, room, frames, views, copied);
+    unsigned count = collect_plain(conn, first, room, copies, frames, views, copied);
     unsigned taken = output->transmit(output->context, views, count);
     for (unsigned i = 0; i < taken; i++) {
         rawe_conn_sent(conn, frames[i], 1, now_ns);
@@ -365,6 +390,15 @@ static bool transmit_plain(struct rawe_conn *conn, struct rawe_txframe *first, u
         rawe_sendwin_rewind(&conn->tx.window, frames[taken]);
     }
     return taken == count;
+}
+
+/** As transmit_plain, if `first` may change. Not inlined, because it needs a large stack. */
+__attribute__((noinline)) static bool transmit_changing(struct rawe_conn *conn,
+                                                        struct rawe_txframe *first, uint32_t room,
+                                                        struct rawe_sends *copied, uint64_t now_ns)
+{
+    uint8_t copies[COPIES_BYTES_MAX];
+    return transmit_plain(conn, first, room, copies, copied, now_ns);
 }
 
 /** Note that data frames were sent, and an acknowledgement with them. */
@@ -412,7 +446,9 @@ static struct rawe_send *transmit_window(struct rawe_conn *conn, bool all, uint6
             break;
         }
         if (is_plain(conn, frame)) {
-            taken = transmit_plain(conn, frame, room, &copied, now_ns);
+            taken = may_change(conn, frame)
+                        ? transmit_changing(conn, frame, room, &copied, now_ns)
+                        : transmit_plain(conn, frame, room, NULL, &copied, now_ns);
         } else {
             taken = rawe_conn_needs_slices(conn, frame)
                         ? rawe_conn_transmit_slices(conn, frame, room, now_ns)
@@ -480,7 +516,7 @@ __attribute__((hot)) static bool transmit_alone(struct rawe_conn *conn, struct r
         rawe_conn_put_off(conn, false, time_of(conn, now_ns));
         return false;
     }
-    rawe_conn_finish_frame(conn, frame, 1, &view);
+    rawe_conn_finish_frame(conn, frame, 1, NULL, &view);
     bool taken = engine->output.transmit(engine->output.context, &view, 1) == 1;
     now_ns = time_of(conn, now_ns);
     if (!taken) {

@@ -86,7 +86,8 @@ __attribute__((hot)) void rawe_conn_enter_window(struct rawe_conn *conn, struct 
 }
 
 __attribute__((hot)) void rawe_conn_finish_frame(struct rawe_conn *conn, struct rawe_txframe *frame,
-                                                 uint32_t count, struct rawe_frame *view)
+                                                 uint32_t count, uint8_t *copy,
+                                                 struct rawe_frame *view)
 {
     uint8_t *buffer = frame->buffer;
     uint32_t buffer_bytes = frame->buffer_bytes;
@@ -107,9 +108,13 @@ __attribute__((hot)) void rawe_conn_finish_frame(struct rawe_conn *conn, struct 
     }
     view->pieces[0].len_bytes = buffer_bytes;
     for (uint32_t i = 0; i < external_count; i++) {
-        crc = checksummed ? 0
-                          : rawe_crc32c(crc, frame->external[i].base, frame->external[i].len_bytes);
-        view->pieces[view->piece_count++] = frame->external[i];
+        struct rawe_bytes piece = frame->external[i];
+        if (copy != NULL) {
+            piece.base = memcpy(copy, piece.base, piece.len_bytes);
+            copy += piece.len_bytes;
+        }
+        crc = checksummed ? 0 : rawe_crc32c(crc, piece.base, piece.len_bytes);
+        view->pieces[view->piece_count++] = piece;
     }
     rawe_checksum_encode(frame->checksum, crc);
     view->pieces[view->piece_count++] = (struct rawe_bytes){frame->checksum, RAWE_CHECKSUM_BYTES};

@@ -95,10 +95,10 @@ static inline struct rawe_header rawe_conn_header(struct rawe_conn *conn,
 }
 /**
  * Write headers and checksum of a plain frame, the last of `count` that are sent together, and
- * describe it for the link.
+ * describe it for the link. `copy`: where to copy its external data to first; NULL: nowhere.
  */
 void rawe_conn_finish_frame(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t count,
-                            struct rawe_frame *view);
+                            uint8_t *copy, struct rawe_frame *view);
 /** Note that the link has accepted segments of a frame in the window. */
 static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *frame,
                                   uint64_t segments, uint64_t now_ns)
