@@ -305,15 +305,15 @@ static void forge_data(const uint8_t *payload, size_t payload_bytes)
 
 static struct unit_memory own;
 
-/** Append a GET of all of node 0's memory to a payload. Returns the payload's new length. */
-static size_t add_get(uint8_t *payload, size_t at)
+/** Append a GET of node 0's memory to a payload. Returns the payload's new length. */
+static size_t add_get(uint8_t *payload, size_t at, uint64_t len_bytes)
 {
     uint8_t *out = payload + at;
     out += rawe_fragment_encode(out, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_GET,
                                                              .data_bytes = RAWE_REQUEST_BYTES,
                                                              .id = own.index,
                                                              .key = own.key});
-    rawe_request_encode(out, &(struct rawe_request){.operand = sizeof(record_memory)});
+    rawe_request_encode(out, &(struct rawe_request){.operand = len_bytes});
     return (size_t)(out - payload) + RAWE_REQUEST_BYTES;
 }
 
@@ -323,7 +323,7 @@ static void done_in_the_midst(struct rawe_operation *operation, enum rawe_status
     uint8_t payload[100];
     record_operation_done(operation, status);
     rawe_engine_defer_begin(engine(0));
-    forge_data(payload, add_get(payload, 0));
+    forge_data(payload, add_get(payload, 0, sizeof(record_memory)));
     rawe_engine_defer_end(engine(0));
 }
 
@@ -341,9 +341,34 @@ TEST(get__another_comes_while_a_callback_makes_progress)
                                                               .id = access->operation.index,
                                                               .key = access->operation.key});
     memset(payload + bytes, 0, 8);
-    forge_data(payload, add_get(payload, bytes + 8));
+    forge_data(payload, add_get(payload, bytes + 8, sizeof(record_memory)));
     assert_int_equal(access->done, 1);
     assert_int_equal(counters(0)->operations_served, 2);
+    assert_int_equal(engine(0)->serving.reserved, 0);
+    assert_true(rawe_handle_deregister(&net.node[0].handles, own.index, own.key));
+}
+
+/** Entries that were reserved when node 0 last sent a frame. */
+static unsigned reserved_amid;
+
+/** rawe_output.transmit of node 0. */
+static unsigned transmit_noting_reserved(void *context, const struct rawe_frame *frames,
+                                         unsigned count)
+{
+    reserved_amid = engine(0)->serving.reserved;
+    return net_link_transmit(context, frames, count);
+}
+
+/** A reply that does not join the held-back frame sends it first, and may so call back. */
+TEST(get__an_entry_stays_reserved_until_its_reply_needs_it_or_not)
+{
+    uint8_t payload[100];
+    own = unit_register_memory(&net, 0, record_memory, sizeof(record_memory), RAWE_ACCESS_READ);
+    record_put_words(2, 0); /* one in flight, one held back */
+    assert_non_null(end(0)->tx.window.held);
+    engine(0)->output.transmit = transmit_noting_reserved;
+    forge_data(payload, add_get(payload, 0, engine(0)->config.copy_max_bytes));
+    assert_int_equal(reserved_amid, 1);
     assert_int_equal(engine(0)->serving.reserved, 0);
     assert_true(rawe_handle_deregister(&net.node[0].handles, own.index, own.key));
 }

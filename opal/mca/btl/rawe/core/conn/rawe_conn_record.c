@@ -313,6 +313,7 @@ static struct rawe_served *take_served(struct rawe_engine *engine)
     struct rawe_serving *serving = &engine->serving;
     struct rawe_served *served = served_of(rawe_list_take(&serving->free));
     serving->free_count--;
+    serving->reserved--;
     served->engine = engine;
     rawe_list_append(&serving->used, &served->link);
     return served;
@@ -321,11 +322,7 @@ static struct rawe_served *take_served(struct rawe_engine *engine)
 /** Take an entry that was not reserved. Returns NULL when out of memory. */
 static struct rawe_served *add_served(struct rawe_engine *engine)
 {
-    if (!rawe_conn_serve_reserve(engine, 1)) {
-        return NULL;
-    }
-    engine->serving.reserved--;
-    return take_served(engine);
+    return rawe_conn_serve_reserve(engine, 1) ? take_served(engine) : NULL;
 }
 
 /** rawe_send.split of a reply. */
@@ -341,7 +338,10 @@ static struct rawe_send *split_reply(struct rawe_send *send)
     return &part->send;
 }
 
-/** Reply with memory of a handle or, if `handle_index` is UINT32_MAX, with a copied word. */
+/**
+ * Reply with memory of a handle or, if `handle_index` is UINT32_MAX, with a copied word. Uses or
+ * releases the reserved entry.
+ */
 static void reply(struct rawe_conn *conn, const struct rawe_request *request,
                   enum rawe_refusal refusal, const void *data, uint64_t len_bytes,
                   uint32_t handle_index, uint64_t now_ns)
@@ -360,7 +360,9 @@ static void reply(struct rawe_conn *conn, const struct rawe_request *request,
         .handle_index = request->operation,
         .handle_key = request->key,
     };
+    /* The entry stays reserved, because sending may call back, and so receive other requests. */
     if (copies && rawe_conn_send_record(conn, &send, now_ns) != RAWE_STATUS_BUSY) {
+        conn->engine->serving.reserved--;
         return;
     }
     struct rawe_served *served = take_served(conn->engine);
@@ -443,7 +445,7 @@ void rawe_conn_serve_forget(struct rawe_engine *engine, uint32_t handle_index)
     }
 }
 
-/** Serve a GET or an ATOMIC. */
+/** Serve a GET or an ATOMIC, for which an entry is reserved. */
 static void serve(struct rawe_conn *conn, const struct rawe_fragment *fragment, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
@@ -453,6 +455,7 @@ static void serve(struct rawe_conn *conn, const struct rawe_fragment *fragment, 
     enum rawe_refusal refusal;
     if (rawe_request_decode(&request, fragment->data, fragment->data_bytes) != RAWE_DECODE_OK) {
         engine->counters.dropped_length++;
+        engine->serving.reserved--;
         return;
     }
     if (fragment->kind == RAWE_FRAGMENT_GET) {
@@ -515,7 +518,6 @@ void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragm
         }
         break;
     default:
-        conn->engine->serving.reserved--;
         serve(conn, fragment, now_ns);
         break;
     }
