@@ -65,6 +65,25 @@ TEST_WITH(unconnected, rawe_engine_init__processes_of_a_host_share_what_they_ask
     assert_ptr_equal(engine(0)->pull.grants.budget.share, &shared.grants.shares[3]);
 }
 
+/** A process may be initialized again, and then has the same session key. */
+TEST_WITH(unconnected, rawe_engine_init__later_sessions_never_reuse_the_keys_of_operations)
+{
+    static struct rawe_operation operations[3];
+    uint64_t newest_key = 0;
+    for (unsigned session = 0; session < 3; session++) {
+        for (unsigned i = 0; i < 3; i++) {
+            assert_true(rawe_operation_enter(&engine(0)->operations, &operations[i]));
+            assert_true(operations[i].key > newest_key);
+            newest_key = operations[i].key;
+        }
+        for (unsigned i = 0; i < 3; i++) {
+            rawe_operation_remove(&operations[i]);
+        }
+        net.now_ns += UNIT_US;
+        unit_restart(&net, 0);
+    }
+}
+
 static unsigned nested_flushes;
 
 static void flush_again(struct unit_send *send)

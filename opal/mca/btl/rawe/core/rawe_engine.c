@@ -138,8 +138,12 @@ void rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     engine->output = *output;
     engine->now_ns = now_ns;
     engine->incarnation = now_ns;
-    /* A REPLY may name an operation of any engine in the process, so each has its own key. */
-    rawe_operation_table_init(&engine->operations, (uint64_t)config->key << 32);
+    /*
+     * A REPLY may name an operation of any engine in the process, so each has its own key. A later
+     * engine has the same one if the process is initialized again. Operations are fewer than
+     * nanoseconds, so adding the time makes its keys larger than all earlier ones.
+     */
+    rawe_operation_table_init(&engine->operations, ((uint64_t)config->key << 32) + now_ns);
     rawe_deferral_init(&engine->own_deferral, config->deferred_max_bytes);
     engine->deferral = config->deferral != NULL ? config->deferral : &engine->own_deferral;
     const struct rawe_pull_config pull = {
