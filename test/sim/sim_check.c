@@ -391,9 +391,10 @@ void sim_check_stalled(struct sim *sim)
 static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned connections)
 {
     const struct rawe_counters *counters = &sum->counters;
-
-    uint64_t expected = (sim->incidents.revoked != 0 ? counters->dropped_handle : 0) +
-                        (sim->incidents.forged != 0 ? sum->dropped_strange : 0);
+    /* A part of a GET is refused; those that come over other routes are no longer expected. */
+    const uint64_t revoked = counters->dropped_handle + counters->dropped_reply;
+    const uint64_t expected = (sim->incidents.revoked != 0 ? revoked : 0) +
+                              (sim->incidents.forged != 0 ? sum->dropped_strange : 0);
 
     /* Answers queued behind data on a slow link may arrive too late. */
     if (counters->migrations != 0 && sim->disturbed_ns == 0 && sim->plan.slowness_most == 1) {
