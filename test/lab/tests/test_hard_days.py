@@ -123,6 +123,19 @@ def test_an_outage_is_outlasted(make_lab, verify, disturb, seconds, long_seconds
     assert help_messages(assert_verified(job)) == []
 
 
+@pytest.mark.long
+def test_an_outage_longer_than_half_a_minute_is_reported(make_lab, verify):
+    # A switch that starts again, or a port that spanning tree blocks for 2 x 15 s.
+    lab = wired(make_lab)
+    job = start(lab, verify)
+    job.wait_for("starts", LATER)
+    mend = black_out(lab, 45)
+    assert_waits(job, 45)
+    mend()
+    messages = help_messages(assert_verified(job))
+    assert messages and all("gets no answer from a peer" in message for message in messages)
+
+
 def test_a_blackout_at_first_contact_is_outlasted(make_lab, verify):
     lab = wired(make_lab)
     lab.set_wire("blackout=6s")

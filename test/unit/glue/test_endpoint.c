@@ -52,7 +52,7 @@ void rawe_responder_ping(struct rawe_responder *responder, struct rawe_watch *wa
 
 uint64_t rawe_watch_last_pong_ns(const struct rawe_watch *watch)
 {
-    return mca_btl_rawe_now_ns();
+    return unanswered ? 0 : mca_btl_rawe_now_ns();
 }
 
 static uint8_t answers_from[RAWE_MAC_BYTES];
@@ -119,6 +119,7 @@ static void be_silent(mca_btl_base_endpoint_t *endpoint)
     assert_non_null(conn);
     watched = (struct rawe_watch *)&proc;
     mca_btl_rawe_silent(endpoint->module, conn, SILENT_NS);
+    fake_ompi.now_ns += SILENT_NS;
 }
 
 /** Report losses, as progress does at its end. */
@@ -507,6 +508,67 @@ TEST(mca_btl_rawe_silent__is_reported_when_the_process_answers_but_in_finalize)
     assert_int_equal(fake_ompi_shown("connection_stalled"), 1);
 }
 
+/** After an outage the responder's answer comes first, and the connection answers soon. */
+TEST(mca_btl_rawe_silent__is_no_stall_when_the_responder_answers_again)
+{
+    mca_btl_base_endpoint_t *endpoint = introduce_on(0);
+    mca_btl_rawe_params.peer_timeout = 4;
+    fake_ompi.now_ns = SILENT_NS;
+    for (unsigned outage = 0; outage < 3; ++outage) {
+        unanswered = true;
+        be_silent(endpoint);
+        unanswered = false;
+        be_silent(endpoint);
+    }
+    assert_int_equal(fake_ompi_shown("connection_stalled"), 0);
+}
+
+TEST(mca_btl_rawe_failed__after_a_stall_that_has_ended)
+{
+    mca_btl_base_endpoint_t *endpoint = introduce_on(0);
+    fake_ompi.fault_tolerant = false;
+    mca_btl_rawe_params.peer_timeout = 4;
+    be_silent(endpoint);
+    be_silent(endpoint);
+    assert_int_equal(fake_ompi_shown("connection_stalled"), 1);
+    unanswered = true;
+    give_up(endpoint, RAWE_LANE_EXPRESS);
+    report();
+    assert_int_equal(fake_ompi_shown("peer_lost"), 1);
+}
+
+/** The job waits longer than a user would without a message. A stall is reported as such. */
+TEST(mca_btl_rawe_silent__is_reported_when_nothing_answers)
+{
+    static const struct {
+        const char *name;
+        uint64_t silent_s;
+        bool finalizing, stalled, introduced;
+        unsigned shown;
+    } cases[] = {
+        {"soon", 29, false, false, true, 0},
+        {"after half a minute", 30, false, false, true, 1},
+        {"in finalize", 31, true, false, true, 0},
+        {"a stall", 31, false, true, true, 0},
+        {"not in use", 31, false, false, false, 0},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        unit_case(cases[i].name);
+        tear_down();
+        set_up();
+        mca_btl_base_endpoint_t *endpoint = cases[i].introduced ? introduce_on(0) : endpoint_on(0);
+        struct rawe_conn *conn = rawe_peer_conn(&endpoint->peer, 0);
+        mca_btl_rawe_params.peer_timeout = 300;
+        mca_btl_rawe_state.finalizing = cases[i].finalizing;
+        fake_ompi.now_ns = 100 * 1000000000u;
+        unanswered = !cases[i].stalled;
+        watched = (struct rawe_watch *)&proc;
+        mca_btl_rawe_silent(endpoint->module, conn, cases[i].silent_s * 1000000000u);
+        mca_btl_rawe_state.finalizing = false;
+        assert_int_equal(fake_ompi_shown("peer_silent"), cases[i].shown);
+    }
+}
+
 /** Silence counts from the time the peer was last seen computing (9 s), even for a CONNECT. */
 TEST(mca_btl_rawe_silent__is_explained_by_a_process_that_computes)
 {
@@ -534,6 +596,7 @@ static uint32_t shrink_path(void)
     passed_bytes = 1000;
     for (unsigned i = 0; i < 2; i++) { /* probe the path, then use the result */
         mca_btl_rawe_stalled(endpoint->module, conn, SILENT_NS);
+        fake_ompi.now_ns += 2000000000u;
     }
     mca_btl_rawe_params.peer_timeout = 0;
     assert_int_equal(endpoint->path_mtu_bytes, 1000);

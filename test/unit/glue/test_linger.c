@@ -233,11 +233,8 @@ TEST(mca_btl_rawe_linger__stays_for_groups_without_a_fence)
     static const struct {
         bool fenced;
         unsigned timeout_s, last, driven;
-    } cases[] = {{true, 3, 10, 0},
-                 {false, 3, 10, 10},
-                 {false, 3, 0, 0},
-                 {false, 3, 1000, 15},
-                 {false, 0, 1000, 150}};
+    } cases[] = {{true, 3, 10, 0},     {false, 3, 10, 10},    {false, 3, 0, 0},
+                 {false, 3, 1000, 15}, {false, 0, 1000, 150}, {false, 300, 1000, 150}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         tear_down();

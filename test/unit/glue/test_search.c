@@ -500,7 +500,7 @@ TEST(mca_btl_rawe_add_procs__has_patience_for_what_may_be_stopped)
         {200, false, true, 30000, 30000},
     };
 
-    mca_btl_rawe_params.peer_timeout = 30;
+    mca_btl_rawe_params.peer_timeout = 300;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         mca_btl_rawe_params.connect_timeout_ms = cases[i].set_ms;
         fake_ompi.alone = cases[i].alone;

@@ -13,6 +13,12 @@
 /** A stall is reported after half the peer timeout, but no later than this. */
 #define STALL_REPORT_MOST_NS 10000000000ull
 
+/** While probes are not answered, a PING's answer shows for at least this long that PINGs are. */
+#define ANSWER_LASTS_NS 1000000000ull
+
+/** Report a peer that is silent for this long. */
+#define SILENCE_REPORT_NS 30000000000ull
+
 /** While a connection makes no progress, the peer's responder is pinged this often, ... */
 #define WATCH_INTERVAL_NS 100000000u
 
@@ -364,24 +370,41 @@ static mca_btl_base_endpoint_t *endpoint_used(const struct rawe_conn *conn)
     return rawe_peer_used(conn)->owner;
 }
 
-/** Report a connection without progress whose peer answers PINGs and makes progress itself. */
+/** Return true if the peer answers PINGs, with its process in MPI. */
+static bool is_answering(const mca_btl_base_endpoint_t *endpoint, uint64_t stalled_ns)
+{
+    if (NULL == endpoint->watch) {
+        return false;
+    }
+    const uint64_t pong_ns = rawe_watch_last_pong_ns(endpoint->watch);
+    /* An old answer, over a route that has been lost since, does not show a stall. */
+    return pong_ns + MAX(stalled_ns / 2, ANSWER_LASTS_NS) >= mca_btl_rawe_now_ns() &&
+           rawe_watch_last_absent_ns(endpoint->watch) != pong_ns;
+}
+
+/**
+ * Report a connection without progress whose peer has answered PINGs and made progress itself for
+ * as long. After an outage, such answers come first.
+ */
 static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, uint64_t stalled_ns)
 {
+    const uint64_t now_ns = mca_btl_rawe_now_ns();
     uint64_t patience_ns = mca_btl_rawe_params.peer_timeout * 1000000000u / 2;
 
     if (0 == patience_ns || patience_ns > STALL_REPORT_MOST_NS) {
         patience_ns = STALL_REPORT_MOST_NS;
     }
-    /* In MPI_Finalize, this may be the progress thread, which must not call Open MPI. */
-    if (mca_btl_rawe_state.finalizing || endpoint->stall_reported || !endpoint->in_use ||
-        NULL == endpoint->watch || stalled_ns < patience_ns) {
+    if (!is_answering(endpoint, stalled_ns)) {
+        endpoint->answered_since_ns = 0;
         return;
     }
-    uint64_t pong_ns = rawe_watch_last_pong_ns(endpoint->watch);
-    /* An old answer, over a route that has been lost since, does not show a stall. */
-    if (pong_ns + stalled_ns / 2 < mca_btl_rawe_now_ns() ||
-        rawe_watch_last_absent_ns(endpoint->watch) == pong_ns) {
-        return; /* no answer, or the process is computing */
+    if (0 == endpoint->answered_since_ns) {
+        endpoint->answered_since_ns = now_ns;
+    }
+    /* In MPI_Finalize, this may be the progress thread, which must not call Open MPI. */
+    if (mca_btl_rawe_state.finalizing || endpoint->stall_reported || !endpoint->in_use ||
+        MIN(stalled_ns, now_ns - endpoint->answered_since_ns) < patience_ns) {
+        return;
     }
     endpoint->stall_reported = true;
     MCA_BTL_RAWE_HELP(connection_stalled, endpoint->module->interface.name,
@@ -389,6 +412,20 @@ static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, ui
                       mca_btl_rawe_compat_hostname(endpoint->proc).text,
                       mca_btl_rawe_address_text(&endpoint->address).text, seen,
                       stalled_ns / 1000000000u, mca_btl_rawe_params.peer_timeout);
+}
+
+/** Report that the job waits for a peer that answers nothing. */
+static void report_silence(mca_btl_base_endpoint_t *endpoint, uint64_t silent_ns)
+{
+    if (silent_ns < SILENCE_REPORT_NS || mca_btl_rawe_state.finalizing || !endpoint->in_use ||
+        is_answering(endpoint, silent_ns)) {
+        return;
+    }
+    MCA_BTL_RAWE_HELP(peer_silent, endpoint->module->interface.name,
+                      mca_btl_rawe_peer_text(endpoint->proc).text,
+                      mca_btl_rawe_compat_hostname(endpoint->proc).text,
+                      mca_btl_rawe_address_text(&endpoint->address).text, silent_ns / 1000000000u,
+                      mca_btl_rawe_params.peer_timeout);
 }
 
 void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
@@ -399,6 +436,7 @@ void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_
     rawe_failover_silent(&mca_btl_rawe_state.failover, conn, conn->engine->now_ns);
     if (!mca_btl_rawe_state.deferral.active) { /* the progress thread must not call Open MPI */
         report_stall(endpoint, "the connection does not answer", silent_ns);
+        report_silence(endpoint, silent_ns);
     }
 }
 
@@ -608,7 +646,7 @@ void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_
         mca_btl_rawe_compat_say("%s is silent on %s for %u s",
                                 mca_btl_rawe_peer_text(endpoint->proc).text, module->interface.name,
                                 (unsigned)(silent_ns / 1000000000u));
-    } else if (!endpoint->stall_reported) {
+    } else if (!endpoint->stall_reported || !is_answering(endpoint, silent_ns)) {
         MCA_BTL_RAWE_HELP(
             peer_lost, module->interface.name, mca_btl_rawe_peer_text(endpoint->proc).text,
             mca_btl_rawe_compat_hostname(endpoint->proc).text,

@@ -32,6 +32,7 @@ typedef struct mca_btl_base_endpoint_t {
     struct rawe_peer peer; /**< the peer's connections */
     struct mca_btl_rawe_address address;
     uint32_t path_mtu_bytes;
+    uint64_t answered_since_ns;      /**< when answers to PINGs began in a stall; 0: none */
     bool stall_reported;             /**< the user was told that the connection makes no progress */
     bool lost;                       /**< Open MPI knows, or is about to be told */
     bool given_up;                   /**< its connections have failed */

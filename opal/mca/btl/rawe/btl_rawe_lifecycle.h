@@ -29,8 +29,8 @@ MCA_BTL_RAWE_DECLARE(finalize, mca_btl_rawe_finalize);
 
 /**
  * Drive all modules until each peer has acknowledged everything and knows that we are finalizing,
- * or is as well. A silent peer gets btl_rawe_peer_timeout; then tell the user if data may be
- * missing. Called when the first module is finalized, with the PML closed: from now on nothing is
+ * or is as well. A silent peer gets 30 s, or btl_rawe_peer_timeout if that is less; then
+ * tell the user if data may be missing. Called when the first module is finalized, with the PML closed: from now on nothing is
  * delivered, completed, or placed into memory. Later calls do nothing. Lock not held.
  */
 void mca_btl_rawe_linger(void);

@@ -26,7 +26,7 @@
 #define SPIN_NS 100000ull
 static const struct timespec pause_time = {.tv_nsec = 100000};
 
-/** How long to stay for groups if btl_rawe_peer_timeout is unlimited. */
+/** Longest stay for groups; less if btl_rawe_peer_timeout is. */
 #define GROUPS_SECONDS 30u
 
 /** Make progress in all modules. For groups, deliver nothing. Returns true if it was useful. */
@@ -149,7 +149,8 @@ static void carry_data(void)
 static void carry_groups(void)
 {
     const uint64_t timeout_s = mca_btl_rawe_params.peer_timeout;
-    const uint64_t most_ns = (0 != timeout_s ? timeout_s : GROUPS_SECONDS) * 1000000000u;
+    const uint64_t most_s = 0 != timeout_s ? MIN(timeout_s, GROUPS_SECONDS) : GROUPS_SECONDS;
+    const uint64_t most_ns = most_s * 1000000000u;
     const uint64_t began_ns = mca_btl_rawe_now_ns();
 
     while (!passed_fence() && !mca_btl_rawe_multicast_done() &&

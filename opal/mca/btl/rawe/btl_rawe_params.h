@@ -58,12 +58,12 @@
     X(connect_timeout_ms, 0, 0, 600000, "milliseconds",                                           \
       ", 0: 10000, but 1000 for a host that answers nothing, where another BTL is left", 5,       \
       "How long to try to reach a peer at first contact before it is left to another BTL; for "   \
-      "btl_rawe_peer_timeout, if longer, where none is left, or the interface reaches others")    \
+      "30 s (btl_rawe_peer_timeout, if less) where none is left, or the interface reaches others") \
     X(progress_thread_ms, 1, 0, 1000, "milliseconds", ", 0: never", 6,                            \
       "How often the progress thread sends held-back frames, lost frames and acknowledgements "   \
       "while the process is outside of MPI. While MPI makes progress, the thread checks every "   \
       "16 intervals whether it still does, or every 4 after MPI was left with messages queued")   \
-    X(peer_timeout, 30, 0, 86400, "seconds", ", 0: wait forever", 3,                              \
+    X(peer_timeout, 300, 0, 86400, "seconds", ", 0: wait forever", 3,                             \
       "How long a peer may be utterly silent (computing is not silence: the peer's service "      \
       "thread answers) before the job ends with an error. Fault-tolerant jobs (mpirun "            \
       "--with-ft) ask idle peers as well, and have 10 as their default")

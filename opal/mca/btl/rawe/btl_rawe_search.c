@@ -186,11 +186,14 @@ static unsigned process_end(const struct search *search, unsigned first)
 /** A host that answers nothing for this long is left to another BTL, unless the user says more. */
 #define SILENCE_MS 1000u
 
+/** A process that is stopped, or cut off for a while, has this long at first contact, at most. */
+#define FIRST_CONTACT_S 30u
+
 /**
- * Set the limits of a search. A job that needs rawe must end only after the peer timeout: the
- * process is more likely stopped, or cut off for a while, than unreachable. So is one behind an
- * interface that has reached others; if it were left to another BTL and then connected over rawe,
- * the job would end.
+ * Set the limits of a search. A job that needs rawe must not end at once: the process is more
+ * likely stopped, or cut off for a while, than unreachable. So is one behind an interface that has
+ * reached others; if it were left to another BTL and then connected over rawe, the job would end.
+ * But a network that never passes our frames is found at a job's start, and must be reported soon.
  */
 static void set_limits(struct search *search)
 {
@@ -199,8 +202,11 @@ static void set_limits(struct search *search)
     const bool patient = search->first_contact && (alone || search->module->reached_any);
     const bool brief = !alone && !patient && 0 == params->connect_timeout_ms;
 
-    search->timeout_ms =
-        MAX(patient ? params->peer_timeout * 1000 : 0, mca_btl_rawe_params_connect_timeout_ms());
+    const uint64_t patience_ms =
+        1000 *
+        (0 == params->peer_timeout ? FIRST_CONTACT_S : MIN(params->peer_timeout, FIRST_CONTACT_S));
+
+    search->timeout_ms = MAX(patient ? patience_ms : 0, mca_btl_rawe_params_connect_timeout_ms());
     search->silence_ms = brief ? SILENCE_MS : search->timeout_ms;
 }
 

@@ -11,7 +11,7 @@
 /** After this time without an answer, we believe that the peer has ended the connection. */
 #define DISOWNED_NS 1000000000ull
 
-/** Longest wait in MPI_Finalize for a peer that makes no progress, if there is no peer timeout. */
+/** Longest wait in MPI_Finalize for a peer that makes no progress, unless the timeout is less. */
 #define PATIENCE_NS 30000000000ull
 
 /** While our process runs, rawe_conn_finalized is called at least this often. */
@@ -294,6 +294,6 @@ enum rawe_finalized rawe_conn_finalized(struct rawe_conn *conn, enum rawe_needs 
                  : drained && (announced || (silent && needs == RAWE_NEEDS_DATA))) {
         return ended;
     }
-    return end->stuck_ns >= (timeout_ns != 0 ? timeout_ns : PATIENCE_NS) ? ended
-                                                                         : RAWE_FINALIZED_NOT;
+    uint64_t patience_ns = timeout_ns != 0 && timeout_ns < PATIENCE_NS ? timeout_ns : PATIENCE_NS;
+    return end->stuck_ns >= patience_ns ? ended : RAWE_FINALIZED_NOT;
 }

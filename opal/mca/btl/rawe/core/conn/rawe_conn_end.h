@@ -124,8 +124,8 @@ enum rawe_finalized {
 
 /**
  * Return whether the connection may be closed. Call repeatedly: only time between calls counts. If
- * the peer is silent or stuck, the result stays NOT for at most the peer timeout (30 s if there is
- * none). If it is silent and needs nothing, or needed only data and has acknowledged all of it, the
+ * the peer is silent or stuck, the result stays NOT for at most 30 s (the peer timeout, if that
+ * is less). If it is silent and needs nothing, or needed only data and has acknowledged all of it, the
  * result stays NOT for at most a second.
  */
 enum rawe_finalized rawe_conn_finalized(struct rawe_conn *conn, enum rawe_needs needs,
