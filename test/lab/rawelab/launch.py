@@ -235,6 +235,12 @@ def stop(process, number=signal.SIGTERM):
     return True
 
 
+def end(process, number=signal.SIGTERM):
+    """Signal mpirun, and kill it if it is still running then; its daemons notice, and end."""
+    if not stop(process, number):
+        process.kill()
+
+
 def settle(lab, before=(), seconds=SETTLE_SECONDS):
     """Wait until the lab's hosts run only the processes `before`; return any others that remain."""
     deadline = time.monotonic() + seconds
@@ -287,10 +293,10 @@ def run_attached(lab, arguments, timeout=None, exclusive=True, **options):
         try:
             code = exit_status(process.wait(timeout))
         except subprocess.TimeoutExpired:
-            stop(process)
+            end(process)
             code = TIMEOUT_STATUS
         except BaseException as reason:
-            stop(process, getattr(reason, "number", signal.SIGTERM))
+            end(process, getattr(reason, "number", signal.SIGTERM))
             raise
         if exclusive:
             settle(lab, before, STRAY_SECONDS)

@@ -190,6 +190,19 @@ def test_timeout_ends_a_job_that_ignores_signals_with_124_and_says_so(tmp_path):
     assert_gone(name)
 
 
+@pytest.mark.thorough
+def test_timeout_kills_an_mpirun_that_hangs_in_a_lab_that_stays(tmp_path):
+    name = lab_name(tmp_path)
+    run("up", "--name", name)
+    try:
+        script = "kill -STOP $PPID; sleep 1000"
+        command = ["mpirun", "--on", name, "--timeout", 2, "--", "-np", 1, "sh", "-c", script]
+        assert "did not end within 2 seconds" in run(*command, status=124)
+    finally:
+        run("down", name)
+    assert_gone(name)
+
+
 @pytest.mark.parametrize("by_name", [True, False])
 def test_a_lab_whose_owner_was_killed_is_found_and_removed(tmp_path, by_name):
     name = lab_name(tmp_path)
