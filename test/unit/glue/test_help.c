@@ -232,6 +232,33 @@ TEST(mca_btl_rawe_params_check__knows_the_congestion_controls)
     }
 }
 
+/** The message about a number has all of its range and remark, of whatever length. */
+TEST(mca_btl_rawe_params_check__shows_the_whole_range)
+{
+    static const struct {
+        const char *name, *rule;
+        uint64_t *value;
+    } numbers[] = {
+#define X(name, default_, least, most, unit, rule, ...) {#name, rule, &mca_btl_rawe_params.name},
+        MCA_BTL_RAWE_NUMBER_LIST(X)
+#undef X
+    };
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); ++i) {
+        mca_btl_rawe_params = (struct mca_btl_rawe_params){
+#define X(name, default_, ...) .name = default_,
+            MCA_BTL_RAWE_NUMBER_LIST(X) MCA_BTL_RAWE_FLAG_LIST(X)
+#undef X
+        };
+        *numbers[i].value = UINT64_MAX;
+        begin("rawe,self", 0);
+        assert_int_equal(mca_btl_rawe_params_check(), OPAL_ERR_BAD_PARAM);
+        assert_int_equal(shown, 1);
+        assert_non_null(strstr(text, numbers[i].name));
+        assert_non_null(strstr(text, numbers[i].rule));
+    }
+}
+
 TEST(mca_btl_rawe_compat_names__by_name_and_not_by_exclusion)
 {
     static const char *const yes[] = {"rawe", "rawe,self", "self,rawe", "tcp,rawe,self"};

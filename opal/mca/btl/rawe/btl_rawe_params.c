@@ -79,6 +79,10 @@ static void number_format(const struct parameter *number, uint64_t value, char *
     }
 }
 
+/** Room for a number's range, with its unit and remark, and for its sentence with the range. */
+#define RANGE_BYTES 384
+#define SENTENCE_BYTES 768
+
 static void number_range(const struct parameter *number, char *out, size_t out_bytes)
 {
     char min[24], max[24];
@@ -103,7 +107,7 @@ int mca_btl_rawe_params_register(const mca_base_component_t *component)
     }
     for (size_t i = 0; i < PARAMETERS && status >= 0; ++i) {
         const struct parameter *one = &parameters[i];
-        char range[128], sentence[512];
+        char range[RANGE_BYTES], sentence[SENTENCE_BYTES];
 
         if (MCA_BASE_VAR_TYPE_UINT64_T == one->type) {
             number_range(one, range, sizeof(range));
@@ -158,7 +162,7 @@ int mca_btl_rawe_params_check(void)
         const struct parameter *number = &parameters[i];
         const bool is_number = MCA_BASE_VAR_TYPE_UINT64_T == number->type;
         uint64_t value = is_number ? *(const uint64_t *)number->value : 0;
-        char range[128], text[32];
+        char range[RANGE_BYTES], text[32];
 
         if (!is_number ||
             (value >= number->min && value <= number->max &&
