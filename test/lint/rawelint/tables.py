@@ -89,7 +89,8 @@ def parameters(source):
         shown = _shown(name, default, unit, typed=True)
         rows.append(Row(name, shown, limits, int(level), _joined(sentence)))
     for name, default, level, sentence in _entries(source, "FLAG"):
-        default = {"true": "on", "false": "off"}[default]
+        if default not in ("true", "false"):
+            raise TablesError(f"{name}: a flag's default is true or false, not {default}")
         rows.append(Row(name, default, "", int(level), _joined(sentence)))
     return sorted(rows, key=lambda row: row.level)
 

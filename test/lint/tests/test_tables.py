@@ -56,7 +56,7 @@ def test_parameters__numbers():
 
 def test_parameters__flags_and_texts():
     rows = {row.name: row for row in tables.parameters(PARAMETERS)}
-    assert (rows["stats"].default, rows["loopback"].default) == ("off", "on")
+    assert (rows["stats"].default, rows["loopback"].default) == ("false", "true")
     assert (rows["include"].default, rows["include"].sentence) == ("empty", "Interfaces")
     assert rows["helper"].default == "set by `configure`"
 
@@ -116,7 +116,7 @@ def test_check__counter_that_is_new(copy):
 @pytest.mark.parametrize(
     ("page", "row", "edited"),
     [
-        ("doc/parameters.md", "| `btl_rawe_stats` | off |", "| `btl_rawe_stats` | on |"),
+        ("doc/parameters.md", "| `btl_rawe_stats` | false |", "| `btl_rawe_stats` | true |"),
         ("doc/counters.md", "| `acks_received` | ack", "| `acks_received` | no ack"),
     ],
 )

@@ -71,8 +71,8 @@
 /** Flags: name, default, level, sentence. */
 #define MCA_BTL_RAWE_FLAG_LIST(X)                                                                 \
     X(loopback, true, 4,                                                                          \
-      "Reach peers on the same host through the loopback interface; off leaves them to another "  \
-      "BTL, such as vader")                                                                       \
+      "Reach peers on the same host through the loopback interface; false leaves them to "        \
+      "another BTL, such as vader")                                                               \
     X(async_progress, false, 4,                                                                   \
       "Let a separate thread make MPI's progress while the program computes: it matches and "     \
       "fetches messages, and advances collectives; Open MPI then takes its locks")                \
