@@ -603,7 +603,7 @@ def test_a_firewall_and_nat_are_named(make_lab, verify, kind, topology, rules, b
     check(result)
     # With auto, the search by raw frames has asked over UDP as well, so another one is brief.
     limit = "500 ms" if kind == "auto" else limit
-    said = ("UDP ports:  32768 to 60767", "btl_rawe_udp_port_min", "NAT", f" {limit}")
+    said = ("UDP ports:  32768 to 60767", "btl_rawe_udp_port_min", "NAT", "0x88B5", f" {limit}")
     assert_one_message(result, *said)
 
 
