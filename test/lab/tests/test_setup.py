@@ -201,6 +201,11 @@ HELPER_FAILURES = [
     (write_list(f"interface lo eth0\n#{510 * '-'}\n"), "line 2 is wrong", "correct it"),
     (write_list("interface lo eth0\n"), "admits no user", SET_UP),
     (write_list(f"group {GROUP}\ninterface lo e*0\n"), "lacks interface eth0", SET_UP),
+    (
+        write_list(f"group {GROUP} nosuchgroup 4711\ninterface lo eth0\n"),
+        "admits group nosuchgroup, which does not exist",
+        "correct it",
+    ),
     (lambda place: (place / "helper.conf").chmod(0o600), "users may not read", "chmod a+r"),
     (lambda place: place.chmod(0o700), "users may not read", "chmod a+x"),
     (old_helper, "no helper says where its access list is", "install all of this release"),
