@@ -271,7 +271,8 @@ def test_ports_stay_in_the_range(make_lab, verify):
     run_verify(lab, 4, *few, 40, verify, *EFFORT)
     result = until_told(lambda: run_alone(lab, 4, *few, 3, verify, "--quick"))
     assert result.returncode != 0 and not result.timed_out
-    assert "bind to a UDP port" in "".join(help_messages(result)), show(result)
+    message = "".join(help_messages(result))
+    assert "bind to a UDP port" in message and "btl_rawe_udp_port_range" in message, show(result)
 
 
 def interfaces_used(lab, *words):
