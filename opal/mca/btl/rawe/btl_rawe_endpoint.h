@@ -83,9 +83,9 @@ bool mca_btl_rawe_endpoint_is_raw(opal_process_name_t name);
  * a module through which Open MPI knows the sender. The search of one process may miss a path that
  * the other one found. Open MPI then does not know the sender through the module that received the
  * message, and ob1 ends the job if it answers with GET or PUT (pml_ob1_recvreq.c, "invalid bml").
- * If Open MPI does not know the sender at all, this endpoint is marked. When Open MPI introduces
- * the sender, this module claims to reach it (mca_btl_rawe_endpoint_named), because ob1 may keep
- * the message until then.
+ * If Open MPI does not know the sender at all, this endpoint is marked
+ * (mca_btl_rawe_endpoint_named). ob1 may keep the message until Open MPI introduces the sender, so
+ * this module then claims to reach it.
  */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_to_name(mca_btl_base_endpoint_t *endpoint);
 /**
